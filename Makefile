@@ -119,7 +119,7 @@ bpf:
 	found=$$($(CLANG) -dumpversion) || { echo "bpf: needs clang $(CLANG_MAJOR)"; exit 1; }; \
 	[ "$${found%%.*}" = $(CLANG_MAJOR) ] || \
 	    echo "bpf: found clang $$found; the committed object was made by $(CLANG_MAJOR), its bytes will differ"
-	cd crates/kernel/bpf && for name in loss agent; do $(CLANG) $(BPF_CFLAGS) -c $$name.bpf.c -o $$name.bpf.o && \
+	cd crates/trace/bpf && for name in loss agent; do $(CLANG) $(BPF_CFLAGS) -c $$name.bpf.c -o $$name.bpf.o && \
 	    $$(command -v llvm-strip-$(CLANG_MAJOR) || echo llvm-strip) -g $$name.bpf.o || exit 1; done
 
 # Checks the pages' sources and builds them into the rooms that serve them. The lock pins every package.

@@ -13,5 +13,5 @@ fuzz_target!(|input: (u32, u32, u32, u32, &[u8])| {
         types.extend(word.to_ne_bytes());
     }
     types.extend(bytes);
-    weir_kernel::foreign::btf(&types);
+    weir_trace::foreign::btf(&types);
 });

@@ -7,4 +7,5 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     weir_kernel::foreign::proc_text(text);
+    weir_trace::foreign::symbols(text);
 });

@@ -11,7 +11,7 @@ use std::io::{IsTerminal, Write, stderr};
 use anyhow::{Context, Result, ensure};
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
-use weir_kernel::trace::{Detail, Filter, Tracer};
+use weir_trace::{Detail, Filter, Tracer};
 
 use crate::work::Bench;
 

@@ -73,13 +73,14 @@ impl Error {
         }
     }
 
-    pub(crate) fn answer(operation: impl Into<String>, detail: impl Into<String>) -> Error {
+    /// An answer that we cannot use.
+    pub fn answer(operation: impl Into<String>, detail: impl Into<String>) -> Error {
         Error::Answer { operation: operation.into(), detail: detail.into() }
     }
 }
 
 /// Names the operation of a failed call.
-pub(crate) trait During<T> {
+pub trait During<T> {
     /// `operation` is only evaluated for an error.
     fn during<S: Into<String>>(self, operation: impl FnOnce() -> S) -> Result<T, Error>;
 }

@@ -1,7 +1,5 @@
 //! What reads text and bytes that others write, all of it, for the targets in fuzz/ and nobody else.
 
-use std::collections::BTreeSet;
-
 use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_sock_diag::SockDiagMessage;
@@ -16,8 +14,6 @@ use crate::next_hops;
 use crate::processes;
 use crate::processors::activity;
 use crate::sockets::{diag, groups, owners, proc};
-use crate::trace::btf::Btf;
-use crate::trace::symbols;
 
 /// Text of /proc and /sys, read as each of the files that are.
 pub fn proc_text(text: &str) {
@@ -33,7 +29,6 @@ pub fn proc_text(text: &str) {
     let _ =
         (owners::parse_link(text), find::parse_link(text), processes::ignored(text, nix::sys::signal::Signal::SIGHUP));
     let _ = (activity::lines(text), host::field(text, "model name"));
-    let _ = symbols::nearest(text.as_bytes(), &BTreeSet::from([1, 0xffff_ffff_8100_0000, u64::MAX]));
 }
 
 /// A datagram of netlink, read as an answer to each of the questions that are asked.
@@ -63,12 +58,4 @@ pub fn netlink(bytes: &[u8]) {
     // And what is behind a header that nobody has checked.
     let _ = (qdiscs::parse(bytes), queues::parse(bytes), mdb::group_ports(bytes));
     assert!(attributes(bytes).count() <= bytes.len() / 4);
-}
-
-/// The kernel's types, as /sys/kernel/btf/vmlinux has them, and what is asked of them.
-pub fn btf(bytes: &[u8]) {
-    if let Ok(types) = Btf::parse(bytes.to_vec()) {
-        let _ = (types.enumerators("skb_drop_reason"), types.enumerator("a"));
-        let _ = types.arguments("kfree_skb");
-    }
 }

@@ -4,7 +4,7 @@
 //! addresses and routes over netlink, [`sysctl`] sets its settings; [`offloads`] switches an interface's segmentation
 //! and checksum offloads, [`ethtool`] asks and sets its driver; [`counters`] reads what the kernel counted, [`sockets`]
 //! finds UDP sockets, their memory and their owners, [`next_hops`] tells who is given packets and whether they answer, [`processes`] tells who there is, [`processors`] where time went and what the processors do,
-//! [`tcp`] asks about one connection, [`capture`] hears an interface, [`trace`] counts what happens to datagrams; [`rendezvous`]
+//! [`tcp`] asks about one connection, [`capture`] hears an interface; [`rendezvous`]
 //! hands descriptors to other processes of the same user; [`limits`] and [`host`] tell what the machine allows and what
 //! it is, [`usage`] what we take of it; [`scheduling`] says who runs first and where, [`steering`] where packets are
 //! received; [`capabilities`] gives privileges up, [`confinement`] files, and [`activation`] takes over sockets that a service manager opened.
@@ -17,6 +17,7 @@ pub mod capabilities;
 pub mod capture;
 pub mod confinement;
 pub mod counters;
+pub mod error;
 pub mod ethtool;
 #[doc(hidden)]
 pub mod foreign;
@@ -34,10 +35,8 @@ pub mod sockets;
 pub mod steering;
 pub mod sysctl;
 pub mod tcp;
-pub mod trace;
 pub mod usage;
 
-mod error;
 mod legible;
 mod netlink;
 mod proc;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use anyhow::Result;
 use weir_kernel::capabilities::Capability;
 use weir_kernel::sysctl;
-use weir_kernel::trace::packets::{Means, Packets, Wanted};
 use weir_service::names::HostNames;
 use weir_service::{Launch, Service, Setup};
+use weir_trace::packets::{Means, Packets, Wanted};
 
 use crate::config::{Config, Origin};
 use crate::interfaces::Interfaces;

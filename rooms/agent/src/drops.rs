@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use weir_kernel::trace::packets::{self, Fate, Packet, Packets};
+use weir_trace::packets::{self, Fate, Packet, Packets};
 use weir_wire::sflow::encode::{Discarded, Put};
 use weir_wire::sflow::{Interface, Space};
 

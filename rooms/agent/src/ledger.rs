@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_kernel::trace::packets::{Means, Sampled};
 use weir_program::ledger;
+use weir_trace::packets::{Means, Sampled};
 
 ledger! {
     /// Everything that was counted since the start. Each account closes: chosen = sent + shed + lost + waiting + unexplained,

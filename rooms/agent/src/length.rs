@@ -1,6 +1,6 @@
 //! How a frame begins, and how long it is on the wire.
 
-use weir_kernel::trace::packets::{HEADER, Packet};
+use weir_trace::packets::{HEADER, Packet};
 use weir_wire::frame::{Frame, Protocol, Start};
 use weir_wire::sflow::HeaderProtocol;
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use weir_kernel::trace::packets::{Fate, Means, Packets};
 use weir_service::losses::{Line, Loss, Losses};
 use weir_service::names::HostNames;
 use weir_service::{Fixed, Observable, Room};
+use weir_trace::packets::{Fate, Means, Packets};
 use weir_units::format::{counted, printable};
 
 use crate::collectors::{Collectors, REMEDIES};

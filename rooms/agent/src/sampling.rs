@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use weir_kernel::links::Index;
-use weir_kernel::trace::packets::{Fate, HEADER, Means, Packet, Packets, Sampled};
+use weir_trace::packets::{Fate, HEADER, Means, Packet, Packets, Sampled};
 use weir_wire::frame::{Frame, Protocol};
 use weir_wire::sflow::encode::{Flow, Put, Records};
 use weir_wire::sflow::{DataSource, Interface, Space};

@@ -9,10 +9,10 @@ use weir_emulator::datapath::{Emulator, EmulatorSettings};
 use weir_kernel::counters::{self, Snmp};
 use weir_kernel::processors::Processors;
 use weir_kernel::scheduling;
-use weir_kernel::trace::{Detail, Filter, Trace, Tracer};
 use weir_program::clock::{self, Nanos};
 use weir_program::stop::Stop;
 use weir_report::store;
+use weir_trace::{Detail, Filter, Trace, Tracer};
 use weir_traffic::Transport;
 
 use crate::capture::{Capture, CaptureReport};

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use weir_kernel::trace::SocketTrace;
+use weir_trace::SocketTrace;
 use weir_units::format::{self, counted};
 
 /// What helps.

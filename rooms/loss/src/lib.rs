@@ -1,7 +1,7 @@
 //! Where a datagram was lost, and what to change.
 //!
 //! ```text
-//! subject ----> sources: kernel::trace (eBPF), kernel::counters (sock_diag, SNMP, softnet, qdisc, links ...)
+//! subject ----> sources: trace (eBPF), kernel::counters (sock_diag, SNMP, softnet, qdisc, links ...)
 //!                  |
 //!                  v
 //!               account: running balances -> one ledger a receiver, by place  ----> statement (people, JSON)

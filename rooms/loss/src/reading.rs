@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde::{Deserialize, Serialize};
 use weir_kernel::Error;
 use weir_kernel::counters::{self, Conntrack, Counter, LinkCounters, Links, Protocols, Qdisc, Qdiscs, Snmp, Tracking};
 use weir_kernel::links::Index;
@@ -28,10 +29,8 @@ pub(crate) struct Reader {
     links: Links,
     /// `None`: the kernel has none.
     qdiscs: Option<Qdiscs>,
-    /// `None`: its module was not loaded when it was looked for.
+    /// `None`: its module was not loaded at the last reading.
     tracking: Option<Tracking>,
-    /// Readings until it is looked for again.
-    look_again: u32,
 }
 
 /// The counters of a namespace at one moment.
@@ -62,7 +61,6 @@ impl Reader {
             links: Links::open(ns)?,
             qdiscs: Qdiscs::open(ns).ok(),
             tracking: Tracking::open(ns)?,
-            look_again: LOOK_AGAIN,
         })
     }
 
@@ -94,19 +92,12 @@ impl Reader {
     /// Its module may be loaded, or loaded anew, at any time.
     fn tracking(&mut self, ns: &NetNs) -> Option<Conntrack> {
         let read = self.tracking.as_ref().and_then(Tracking::read);
-        if read.is_some() {
-            return read;
-        }
-        self.look_again = self.look_again.checked_sub(1).unwrap_or(LOOK_AGAIN);
-        if self.look_again == LOOK_AGAIN {
+        read.or_else(|| {
             self.tracking = Tracking::open(ns).ok().flatten();
-        }
-        self.tracking.as_ref().and_then(Tracking::read)
+            self.tracking.as_ref().and_then(Tracking::read)
+        })
     }
 }
-
-/// Readings from one look for connection tracking to the next.
-const LOOK_AGAIN: u32 = 60;
 
 impl Reading {
     fn add(&mut self, counter: Counter, interface: Index, value: u64) {
@@ -197,18 +188,27 @@ impl FromIterator<(Id, u64)> for Totals {
 }
 
 /// A loss as one counter tells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
     /// Where.
     pub place: Place,
-    /// The counter.
-    pub counter: Counter,
+    /// Whether a card counted it, where the kernel had no buffer that could be traced.
+    pub of_card: bool,
+    /// Whether all namespaces share the counter.
+    pub of_machine: bool,
     /// Its interface; 0: none.
     pub interface: Index,
     /// As the counter is told.
     pub name: String,
     /// How many packets, less what counters before it tell that may count the same ones.
     pub packets: u64,
+}
+
+impl Loss {
+    pub(crate) fn new(place: Place, counter: Counter, interface: Index, name: String, packets: u64) -> Loss {
+        let (of_card, of_machine) = (counter.is_of_card(), counter.is_of_machine());
+        Loss { place, of_card, of_machine, interface, name, packets }
+    }
 }
 
 impl Totals {
@@ -241,8 +241,7 @@ impl Totals {
                         *own += total;
                         let packets = own.saturating_sub(*told);
                         *told += packets;
-                        let name = (*name).to_owned();
-                        losses.push(Loss { place, counter: *counter, interface: *interface, name, packets });
+                        losses.push(Loss::new(place, *counter, *interface, (*name).to_owned(), packets));
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 
-use weir_kernel::trace::{Sample, Samples};
+use weir_trace::{Sample, Samples};
 use weir_wire::pcapng::{self, Direction, Interface, LinkType, Packet};
 
 use weir_units::format::shown;

@@ -13,7 +13,6 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use nix::errno::Errno;
 use weir_kernel::namespaces::attended::Attended;
-use weir_kernel::trace::{Extras, Prefixes, Trace};
 use weir_loss::account::book::Account as Book;
 use weir_loss::account::{
     EACH, FollowOptions, Following, ReceivedSession, SentSession, Sessions, before_the_session, join,
@@ -22,6 +21,7 @@ use weir_loss::statement;
 use weir_loss::subject::{Process, TrafficFilter};
 use weir_program::output::{complain, say, tell};
 use weir_program::stop::Stop;
+use weir_trace::{Extras, Prefixes, Trace};
 use weir_units::Span;
 use weir_units::format::{shown, shown_in_json};
 

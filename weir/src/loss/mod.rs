@@ -8,8 +8,8 @@ use std::net::IpAddr;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use weir_kernel::trace::Detail;
 use weir_loss::watch::settings::Where;
+use weir_trace::Detail;
 
 use crate::Outcome;
 

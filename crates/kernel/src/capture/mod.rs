@@ -5,7 +5,8 @@
 //! are not there yet. So do tcpdump and Wireshark see them.
 
 mod stamps;
-pub(crate) mod sys;
+#[doc(hidden)]
+pub mod sys;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

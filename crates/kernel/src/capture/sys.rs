@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use super::Frame;
 
 /// A packet socket that is bound to nothing and therefore receives nothing yet.
-pub(crate) fn create() -> Result<OwnedFd, Errno> {
+pub fn create() -> Result<OwnedFd, Errno> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes no pointers. Protocol 0: nothing is received before `bind`.
     let fd = Errno::result(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
@@ -20,7 +20,7 @@ pub(crate) fn create() -> Result<OwnedFd, Errno> {
 }
 
 /// Receives every protocol on the interface from here on, sent frames too; 0: on all of them, those that come later included.
-pub(crate) fn bind(socket: BorrowedFd<'_>, ifindex: u32) -> Result<(), Errno> {
+pub fn bind(socket: BorrowedFd<'_>, ifindex: u32) -> Result<(), Errno> {
     // SAFETY: sockaddr_ll is plain data, for which all-zero bytes are valid.
     let mut address: sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
@@ -48,7 +48,7 @@ pub(super) fn grow_receive_buffer(socket: BorrowedFd<'_>, bytes: usize) -> Resul
 
 /// Frames that passed and frames dropped for want of room since the last call (`struct tpacket_stats` of
 /// include/uapi/linux/if_packet.h); the first include the second.
-pub(crate) fn take_statistics(socket: BorrowedFd<'_>) -> Result<(u32, u32), Errno> {
+pub fn take_statistics(socket: BorrowedFd<'_>) -> Result<(u32, u32), Errno> {
     let mut statistics = [0; 2];
     get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics)?;
     Ok((statistics[0], statistics[1]))

@@ -22,7 +22,7 @@ pub use qdiscs::{Qdisc, Qdiscs, qdiscs};
 pub use queues::{QueueStatistics, queues};
 pub use running::{Running, Width};
 pub use snmp::{Protocols, Snmp};
-pub use sockstat::{FragmentQueues, Reassembly, UdpMemory, reassembly, udp_memory};
+pub use sockstat::{UdpMemory, udp_memory};
 pub use softnet::{Softnet, softnet};
 
 use crate::Error;

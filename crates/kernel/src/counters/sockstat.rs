@@ -1,49 +1,9 @@
-//! Memory of fragments and of UDP, as in /proc/net/sockstat.
+//! Memory of UDP, as in /proc/net/sockstat.
 
 use crate::Error;
 use crate::namespaces::NetNs;
 use crate::proc::read;
 use crate::sysctl;
-
-/// Fragments of a namespace that wait to be joined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reassembly {
-    /// Of IPv4.
-    pub ipv4: FragmentQueues,
-    /// Of IPv6; `None`: the kernel has none.
-    pub ipv6: Option<FragmentQueues>,
-}
-
-/// Incomplete datagrams and what they may take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FragmentQueues {
-    /// Datagrams of which pieces wait.
-    pub datagrams: u64,
-    /// Their memory, bytes of truesize.
-    pub memory: u64,
-    /// Beyond this many bytes new fragments are dropped (`net.ipv4.ipfrag_high_thresh`); `None`: not shown here.
-    pub high_threshold: Option<u64>,
-}
-
-/// Reads what waits to be joined in a namespace.
-///
-/// # Errors
-/// If the namespace cannot be entered or /proc/net cannot be read.
-pub fn reassembly(ns: &NetNs) -> Result<Reassembly, Error> {
-    let (four, six) = ns.run(|| Ok::<_, Error>((read("sockstat")?, read("sockstat6").ok())))??;
-    let setting = |name: &str| sysctl::find(ns, name).map(|value| value.and_then(|value| value.parse().ok()));
-    let queues = |text: &str, protocol: &str, high: &str| {
-        let Some([datagrams, memory]) = values(text, protocol, ["inuse", "memory"]) else { return Ok(None) };
-        Ok(Some(FragmentQueues { datagrams, memory, high_threshold: setting(high)? }))
-    };
-    let ipv4 = queues(&four, "FRAG", "ipv4/ipfrag_high_thresh")?
-        .ok_or_else(|| Error::answer("read /proc/net/sockstat", "it has no line FRAG"))?;
-    let ipv6 = match six {
-        Some(six) => queues(&six, "FRAG6", "ipv6/ip6frag_high_thresh")?,
-        None => None,
-    };
-    Ok(Reassembly { ipv4, ipv6 })
-}
 
 /// Memory of all UDP sockets of the machine, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,13 +48,9 @@ pub(crate) fn values<const N: usize>(text: &str, protocol: &str, names: [&str; N
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsRawFd;
-
-    use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::links::Netlink;
 
     #[test]
     fn reads_what_kernels_write() {
@@ -104,28 +60,6 @@ mod tests {
         assert_eq!(values(text, "UDP", ["mem"]), Some([9]));
         assert_eq!(values(text, "UDP6", ["mem"]), None);
         assert_eq!(values(text, "UDP", ["memory"]), None);
-    }
-
-    #[test]
-    fn a_first_fragment_waits() {
-        let ns = NetNs::create().unwrap();
-        Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
-        // More fragments follow: the flag of the third word. The kernel fills in length, identification and checksum.
-        let mut packet = [0u8; 20 + 64];
-        packet[..2].copy_from_slice(&[0x45, 0]);
-        packet[4..10].copy_from_slice(&[0x12, 0x34, 0x20, 0, 64, 17]);
-        packet[12..20].copy_from_slice(&[127, 0, 0, 1, 127, 0, 0, 1]);
-        let before = reassembly(&ns).unwrap();
-        assert_eq!(before.ipv4.datagrams, 0);
-        ns.run(|| {
-            let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Raw).unwrap();
-            sendto(raw.as_raw_fd(), &packet, &SockaddrIn::new(127, 0, 0, 1, 0), MsgFlags::empty()).unwrap();
-        })
-        .unwrap();
-        let after = reassembly(&ns).unwrap();
-        assert_eq!(after.ipv4.datagrams, 1);
-        assert!(after.ipv4.memory >= 64, "{after:?}");
-        assert!(after.ipv4.high_threshold.is_some());
     }
 
     /// Three numbers of pages, as the first network of the machine shows them, and no other.

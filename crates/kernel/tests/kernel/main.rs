@@ -5,6 +5,4 @@
 mod bridges;
 mod capture;
 mod links;
-mod packets;
 mod rules;
-mod trace;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use weir_kernel::processors::{Activity, Line, Times as ProcessorTimes};
 use weir_kernel::tcp::TcpInfo;
-use weir_kernel::trace::Drop;
 use weir_report::record::{Extra, Row, Timeline};
 use weir_report::{columns, timelines};
 use weir_stats::{Distribution, Estimate, binomial, intervals};
+use weir_trace::Drop;
 use weir_traffic::bulk::{BulkReport, Sample};
 use weir_traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 

@@ -1,6 +1,6 @@
 //! What the kernel was seen to do with the datagrams of one receiver.
 
-use weir_kernel::trace::{Drop, SocketTrace};
+use weir_trace::{Drop, SocketTrace};
 
 use super::PathAccount;
 

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize, Serializer};
 use toml::Value;
-use weir_kernel::trace::Detail;
+use weir_trace::Detail;
 use weir_units::{Share, Span};
 
 /// How a scenario is run.

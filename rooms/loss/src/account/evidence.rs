@@ -5,14 +5,20 @@ use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use weir_kernel::trace::{BySource, Detail, Drop, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace};
+use serde::{Deserialize, Serialize};
+use weir_trace::{BySource, Detail, Drop, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace};
 
 use super::session::{ReceivedSession, SentSession};
 use crate::reading::Loss;
 
 /// Everything a ledger is made of. All counts are of the time that is accounted for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Evidence {
+    /// The port that datagrams go to.
+    pub(super) port: u16,
+    /// The sockets that receive there, or did.
+    pub(super) sockets: Vec<SocketSeen>,
     /// How much was traced; `None`: nothing.
     pub(super) detail: Option<Detail>,
     /// What was traced.
@@ -35,12 +41,21 @@ pub(super) struct Evidence {
     pub(super) received: Option<ReceivedSession>,
     /// Whether several ports are followed, so that what has no port cannot be attributed.
     pub(super) several_ports: bool,
-    /// Why what was sent to the port is not what was sent to the receiver, if it is not.
-    pub(super) partial: Option<&'static str>,
+}
+
+#[cfg(debug_assertions)]
+impl Evidence {
+    /// Writes itself and what was made of it below the folder `WEIR_RECORD`: tests close it again (`recorded.rs`).
+    pub(super) fn record(&self, everybody: &[SocketSeen], ledgers: &[super::book::Ledger]) {
+        let Some(folder) = std::env::var_os("WEIR_RECORD") else { return };
+        let file = std::path::Path::new(&folder).join(format!("{}-{}.json", std::process::id(), self.port));
+        let _ = serde_json::to_vec(&(self, everybody, ledgers)).map(|text| std::fs::write(file, text));
+    }
 }
 
 /// One namespace.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct NamespaceEvidence {
     /// Its inode number.
     pub(super) inode: u32,
@@ -64,7 +79,8 @@ impl NamespaceEvidence {
 }
 
 /// A UDP socket that was seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct SocketSeen {
     /// Its cookie; where the kernel does not tell cookies, its inode number.
     pub(super) cookie: u64,
@@ -91,25 +107,18 @@ pub(super) struct SocketSeen {
     pub(super) receive_buffer: Option<u32>,
     /// Whether it is gone.
     pub(super) gone: bool,
+    /// Number of the reading that saw it first; `None`: it was there at the start.
+    pub(super) came: Option<u64>,
+    /// Number of the reading that missed it first; `None`: it is still there, or only the trace saw it.
+    pub(super) went: Option<u64>,
+    /// Whether it was asked for, as far as that is known.
+    pub(super) chosen: bool,
 }
 
 impl SocketSeen {
     /// A socket of which the trace alone knows: nobody listed it while it was there.
     pub(super) fn traced(cookie: u64, namespace: u32) -> SocketSeen {
-        SocketSeen {
-            cookie,
-            has_cookie: true,
-            namespace,
-            local: None,
-            peer: None,
-            process: None,
-            by_descent: false,
-            drops: 0,
-            queued_at_start: 0,
-            queued: 0,
-            receive_buffer: None,
-            gone: true,
-        }
+        SocketSeen { cookie, has_cookie: true, namespace, gone: true, chosen: true, ..SocketSeen::default() }
     }
 }
 

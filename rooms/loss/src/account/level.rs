@@ -1,6 +1,6 @@
 //! The receive queue over time, and what it says of the reader.
 
-use weir_kernel::trace::SocketTrace;
+use weir_trace::SocketTrace;
 use weir_units::format;
 
 use super::book::Level;

@@ -4,7 +4,7 @@
 //! follow: readings of counters and trace, at the start, while it goes on, at the end
 //!    -> evidence: differences, sockets, sessions
 //!    -> receivers: who has a ledger
-//!    -> ledger (a pure function; senders, tally, apportion, untraced, level are its parts)
+//!    -> ledger (a pure function; senders, tally, apportion, level are its parts)
 //!    -> book: the account as JSON, as statement for people
 //! ```
 
@@ -22,7 +22,6 @@ mod senders;
 mod session;
 mod tally;
 mod tracing;
-mod untraced;
 
 pub(crate) use evidence::difference;
 pub use follow::{EACH, FollowOptions, Following, Sessions};

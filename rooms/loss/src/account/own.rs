@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
-use weir_kernel::trace::{Detail, Extras};
 use weir_program::stop::Stop;
+use weir_trace::{Detail, Extras};
 use weir_units::format::shown_in_json;
 
 use super::book::Account;

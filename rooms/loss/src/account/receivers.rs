@@ -1,83 +1,64 @@
 //! Which receivers a port has, and what each of them is accounted for.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use weir_kernel::trace::{Cast, Detail, Trace};
+use weir_trace::{Cast, Detail, Trace};
 
 use super::book::Ledger;
 use super::evidence::{Evidence, SocketSeen};
-use super::ledger::{Endpoints, ledger};
+use super::ledger::ledger;
 
-/// One socket while the account went on.
-#[derive(Clone, Debug)]
-pub(super) struct Followed {
-    /// What was seen of it.
-    pub(super) socket: SocketSeen,
-    /// Number of the reading that saw it first; `None`: it was there at the start.
-    pub(super) came: Option<u64>,
-    /// Number of the reading that missed it first; `None`: it is still there.
-    pub(super) went: Option<u64>,
+/// Whose ledger it is, of all that receive at a port.
+pub(super) struct Share<'a> {
+    /// The receiving socket, or those that share what comes; empty: nobody received.
+    pub(super) receivers: Vec<&'a SocketSeen>,
+    /// Whether each receiver gets every datagram.
+    pub(super) copies: bool,
+    /// Why what was sent to the port is not what was sent to the receiver, if it is not.
+    pub(super) partial: Option<&'static str>,
 }
 
-/// The ledgers of one port. `chosen` are the sockets that were requested.
-pub(super) fn ledgers(
-    evidence: &Evidence,
-    port: u16,
-    followed: &[Followed],
-    everybody: &[SocketSeen],
-    chosen: &dyn Fn(&SocketSeen) -> bool,
-) -> Vec<Ledger> {
-    let all: Vec<SocketSeen> = followed.iter().map(|followed| followed.socket.clone()).collect();
-    let to_group = copies(evidence, port, everybody);
-    let copies = to_group || most_came(&evidence.trace, port, Cast::Broadcast);
+/// The ledgers of a port. `everybody`: all UDP sockets seen, to name the senders.
+pub(super) fn ledgers(evidence: &Evidence, everybody: &[SocketSeen]) -> Vec<Ledger> {
+    shares(evidence, everybody).iter().map(|share| ledger(evidence, everybody, share)).collect()
+}
+
+fn shares<'a>(evidence: &'a Evidence, everybody: &[SocketSeen]) -> Vec<Share<'a>> {
+    let all = &evidence.sockets;
+    let to_group = copies(evidence, everybody);
+    let copies = to_group || most_came(evidence, Cast::Broadcast);
     // A broadcast is taken by who is bound to its address, too, which looks like any other.
-    let takes = |socket: &SocketSeen| takes_groups(socket) || !to_group && is_active(&evidence.trace, socket);
-    let receivers: Vec<&Followed> = followed.iter().filter(|followed| takes(&followed.socket)).collect();
+    let takes = |socket: &&SocketSeen| takes_groups(socket) || !to_group && is_active(&evidence.trace, socket);
+    let receivers: Vec<&SocketSeen> = all.iter().filter(takes).collect();
     // Sockets bound to an address of the host take no group, whatever else goes to their port.
-    if copies && (!receivers.is_empty() || followed.is_empty()) {
-        let mut ledgers: Vec<Ledger> = incarnations(&receivers)
-            .into_iter()
-            .map(|receivers| of_copies(evidence, port, &receivers, (&all, everybody)))
-            .collect();
-        if ledgers.is_empty() {
-            ledgers.push(ledger(evidence, &Endpoints { port, receivers: &[], all: &all, everybody, copies }));
+    if copies && (!receivers.is_empty() || all.is_empty()) {
+        let mut chains = incarnations(&receivers);
+        if chains.is_empty() {
+            chains.push(Vec::new());
         }
-        return ledgers;
+        // Alone, its ledger has what went past it before and after, too.
+        let is_whole = |chain: &[&SocketSeen]| {
+            evidence.detail != Some(Detail::Everything)
+                || all.len() == chain.len()
+                || chain.first().is_none_or(|first| first.came.is_none())
+                    && chain.last().is_none_or(|last| last.went.is_none())
+        };
+        let share = |receivers: Vec<&'a SocketSeen>| {
+            let partial = (!is_whole(&receivers)).then_some(CAME_OR_WENT);
+            Share { receivers, copies, partial }
+        };
+        return chains.into_iter().map(share).collect();
     }
     let active: Vec<&SocketSeen> = all.iter().filter(|socket| is_active(&evidence.trace, socket)).collect();
-    let (receivers, others): (Vec<&SocketSeen>, Vec<&SocketSeen>) = match (active.is_empty(), &all[..]) {
+    let (receivers, others): (Vec<_>, Vec<_>) = match (active.is_empty(), &all[..]) {
         (true, [only]) => (vec![only], vec![]),
-        _ => active.into_iter().partition(|socket| chosen(socket)),
+        _ => active.into_iter().partition(|socket| socket.chosen),
     };
-    let endpoints = Endpoints { port, receivers: &receivers, all: &all, everybody, copies: false };
-    if others.is_empty() || receivers.is_empty() {
-        return vec![ledger(evidence, &endpoints)];
-    }
-    let partial = Some(OTHER_SOCKETS);
-    vec![ledger(&Evidence { partial, ..evidence.clone() }, &endpoints)]
+    let partial = (!others.is_empty() && !receivers.is_empty()).then_some(OTHER_SOCKETS);
+    vec![Share { receivers, copies: false, partial }]
 }
 
 const OTHER_SOCKETS: &str = "other sockets, which are not followed, receive at the same port";
-
-/// The ledger of one receiver of a group, or of broadcasts.
-fn of_copies(
-    evidence: &Evidence,
-    port: u16,
-    receivers: &[&Followed],
-    (all, everybody): (&[SocketSeen], &[SocketSeen]),
-) -> Ledger {
-    let sockets: Vec<&SocketSeen> = receivers.iter().map(|followed| &followed.socket).collect();
-    let endpoints = Endpoints { port, receivers: &sockets, all, everybody, copies: true };
-    let was_there = receivers.first().is_none_or(|first| first.came.is_none())
-        && receivers.last().is_none_or(|last| last.went.is_none());
-    // Alone, its ledger has what went past it before and after, too.
-    if evidence.detail != Some(Detail::Everything) || all.len() == receivers.len() || was_there {
-        return ledger(evidence, &endpoints);
-    }
-    ledger(&Evidence { partial: Some(CAME_OR_WENT), ..evidence.clone() }, &endpoints)
-}
-
 const CAME_OR_WENT: &str = "it came, or went, while others of its group received";
 
 /// Whether a socket may receive groups: it is bound to one, or to any address.
@@ -86,25 +67,19 @@ fn takes_groups(socket: &SocketSeen) -> bool {
 }
 
 /// Sockets that followed one another at one address: a program that was started again.
-fn incarnations<'a>(receivers: &[&'a Followed]) -> Vec<Vec<&'a Followed>> {
-    let mut chains: BTreeMap<usize, Vec<&Followed>> = BTreeMap::new();
-    for (index, receiver) in receivers.iter().enumerate() {
-        let before = chains.iter_mut().find(|(_, chain)| {
-            chain.last().is_some_and(|last| {
-                let apart = last.went.zip(receiver.came);
-                last.socket.namespace == receiver.socket.namespace
-                    && last.socket.local == receiver.socket.local
-                    && apart.is_some_and(|(went, came)| went <= came)
-            })
-        });
-        match before {
-            Some((_, chain)) => chain.push(receiver),
-            None => {
-                chains.insert(index, vec![receiver]);
-            }
+fn incarnations<'a>(receivers: &[&'a SocketSeen]) -> Vec<Vec<&'a SocketSeen>> {
+    let mut chains: Vec<Vec<&SocketSeen>> = Vec::new();
+    for &receiver in receivers {
+        let is_followed = |last: &&SocketSeen| {
+            let apart = last.went.zip(receiver.came).is_some_and(|(went, came)| went <= came);
+            apart && last.namespace == receiver.namespace && last.local == receiver.local
+        };
+        match chains.iter_mut().find(|chain| chain.last().is_some_and(is_followed)) {
+            Some(chain) => chain.push(receiver),
+            None => chains.push(vec![receiver]),
         }
     }
-    chains.into_values().collect()
+    chains
 }
 
 /// Whether a socket took datagrams, or dropped them.
@@ -115,24 +90,24 @@ fn is_active(trace: &Trace, socket: &SocketSeen) -> bool {
 }
 
 /// Whether each receiver of a port gets each datagram: it is sent to a group.
-fn copies(evidence: &Evidence, port: u16, everybody: &[SocketSeen]) -> bool {
+fn copies(evidence: &Evidence, everybody: &[SocketSeen]) -> bool {
     if evidence.group.is_some() {
         return true;
     }
     let to_group = |address: Option<SocketAddr>| {
-        address.is_some_and(|address| address.port() == port && address.ip().is_multicast())
+        address.is_some_and(|address| address.port() == evidence.port && address.ip().is_multicast())
     };
     if everybody.iter().any(|socket| to_group(socket.local) || to_group(socket.peer)) {
         return true;
     }
-    most_came(&evidence.trace, port, Cast::Group)
+    most_came(evidence, Cast::Group)
 }
 
 /// Whether at least half of what came to a port came so: what goes to each of its receivers and what goes to one of them cannot be
 /// in one ledger.
-fn most_came(trace: &Trace, port: u16, cast: Cast) -> bool {
+fn most_came(evidence: &Evidence, cast: Cast) -> bool {
     let (mut all, mut so) = (0, 0);
-    for count in trace.arrivals.iter().filter(|count| count.port == port) {
+    for count in evidence.trace.arrivals.iter().filter(|count| count.port == evidence.port) {
         all += count.datagrams;
         so += if count.cast == cast { count.datagrams } else { 0 };
     }
@@ -141,7 +116,7 @@ fn most_came(trace: &Trace, port: u16, cast: Cast) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use weir_kernel::trace::{Drop, InterfaceCount, Sends, SocketTrace};
+    use weir_trace::{Drop, InterfaceCount, Sends, SocketTrace};
 
     use super::*;
     use crate::account::evidence::NamespaceEvidence;
@@ -201,14 +176,11 @@ mod tests {
         trace.arrivals.push(InterfaceCount { cast: Cast::Broadcast, ..passed(RECEIVER, 0, broadcasts) });
         let namespaces = [SENDER, RECEIVER].map(|inode| NamespaceEvidence { inode, ..NamespaceEvidence::default() });
         let namespaces = namespaces.to_vec();
-        let evidence = Evidence { detail: Some(Detail::Everything), trace, namespaces, ..Evidence::default() };
-        let seen = |cookie| {
-            let local = Some("0.0.0.0:5000".parse().unwrap());
-            let socket = SocketSeen { local, gone: false, ..SocketSeen::traced(cookie, RECEIVER) };
-            Followed { socket, came: None, went: None }
-        };
-        let followed: Vec<Followed> = (20..).zip(read).map(|(cookie, _)| seen(cookie)).collect();
-        ledgers(&evidence, PORT, &followed, &[], &|_| true)
+        let local = Some("0.0.0.0:5000".parse().unwrap());
+        let seen = |cookie| SocketSeen { local, gone: false, ..SocketSeen::traced(cookie, RECEIVER) };
+        let sockets = (20..).zip(read).map(|(cookie, _)| seen(cookie)).collect();
+        let detail = Some(Detail::Everything);
+        ledgers(&Evidence { port: PORT, sockets, detail, trace, namespaces, ..Evidence::default() }, &[])
     }
 
     #[test]

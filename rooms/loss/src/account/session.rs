@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// What is wrong with a file of a session before the session: it is read at its end. `None`: nothing.
 ///
@@ -28,7 +28,7 @@ pub fn before_the_session(path: &Path, is_sender: bool) -> Result<Option<String>
 }
 
 /// What a sender told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentSession {
     /// Messages, and announcements of the end, that the kernel took.
     pub sent: u64,
@@ -39,7 +39,7 @@ pub struct SentSession {
 }
 
 /// What a receiver told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceivedSession {
     /// Datagrams it read: messages, duplicates, announcements, and those of others.
     pub received: u64,

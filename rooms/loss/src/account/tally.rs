@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_kernel::trace::Drop;
+use weir_trace::Drop;
 
 use super::book::{Count, Entry, Part};
 use super::evidence::NamespaceEvidence;
@@ -122,7 +122,7 @@ impl Loss {
         let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
         for loss in of_these.filter(|loss| loss.place == place.counted_at() && loss.name != self.source) {
             let count = counts.entry(&loss.name).or_default();
-            *count = if loss.counter.is_of_machine() { loss.packets } else { *count + loss.packets };
+            *count = if loss.of_machine { loss.packets } else { *count + loss.packets };
         }
         let also: Vec<Count> =
             counts.into_iter().map(|(source, count)| Count { source: source.to_owned(), count }).collect();

@@ -1,16 +1,18 @@
 //! Ledgers against a model of the way of each datagram, and against whatever goes in.
 
+mod recorded;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use proptest::prelude::*;
 use weir_kernel::counters::Counter;
-use weir_kernel::trace::{Detail, Drop, InterfaceCount, Missed, Sends, SocketTrace, Trace};
+use weir_trace::{Detail, Drop, InterfaceCount, Missed, Sends, SocketTrace, Trace};
 
 use super::book::Ledger;
 use super::evidence::{Evidence, NamespaceEvidence, SocketSeen, difference};
-use super::receivers::{Followed, ledgers};
+use super::receivers::ledgers;
 use crate::places::Place;
 use crate::reading::Loss;
 
@@ -192,8 +194,23 @@ impl Model {
     }
 
     fn evidence(&self) -> Evidence {
+        let waits = self.count(Fate::Waits) > 0;
+        self.evidence_with(SocketSeen {
+            gone: !waits || self.count(Fate::Unread) > 0,
+            queued: u32::from(waits) * 832,
+            drops: self.count(Fate::Damaged) + self.count(Fate::Overflows),
+            ..SocketSeen::default()
+        })
+    }
+
+    /// With a receiver that was seen so.
+    fn evidence_with(&self, seen: SocketSeen) -> Evidence {
+        let local = Some("10.0.0.2:5000".parse().unwrap());
+        let socket = SocketSeen { local, cookie: TO, has_cookie: true, namespace: RECEIVER, chosen: true, ..seen };
         let namespace = |inode| NamespaceEvidence { inode, ..NamespaceEvidence::default() };
         Evidence {
+            port: PORT,
+            sockets: vec![socket],
             detail: Some(Detail::Everything),
             // Rows of a key are one in a reading.
             trace: merged(&self.trace),
@@ -207,16 +224,7 @@ impl Model {
     }
 
     fn close(&self, evidence: &Evidence) -> Ledger {
-        let waits = self.count(Fate::Waits) > 0;
-        let socket = SocketSeen {
-            local: Some("10.0.0.2:5000".parse().unwrap()),
-            gone: !waits || self.count(Fate::Unread) > 0,
-            queued: u32::from(waits) * 832,
-            drops: self.count(Fate::Damaged) + self.count(Fate::Overflows),
-            ..SocketSeen::traced(TO, RECEIVER)
-        };
-        let followed = [Followed { socket, came: None, went: None }];
-        let mut ledgers = ledgers(evidence, PORT, &followed, &[], &|_| true);
+        let mut ledgers = ledgers(evidence, &[]);
         assert_eq!(ledgers.len(), 1);
         ledgers.remove(0)
     }
@@ -260,11 +268,8 @@ fn what_no_tracepoint_told_is_the_sockets_own_count_as_far_as_it_is_missing() {
         model.call(0, 10);
         model.socket(6, 6);
         model.drop("SOCKET_RCVBUFF", "udp_queue_rcv_one_skb", RECEIVER, TO, false);
-        let local = Some("10.0.0.2:5000".parse().unwrap());
-        let socket = SocketSeen { local, drops: counted, ..SocketSeen::traced(TO, RECEIVER) };
-        let followed = [Followed { socket, came: None, went: None }];
-        let evidence = model.evidence();
-        let ledgers = ledgers(&evidence, PORT, &followed, &[], &|_| true);
+        let evidence = model.evidence_with(SocketSeen { drops: counted, gone: true, ..SocketSeen::default() });
+        let ledgers = ledgers(&evidence, &[]);
         let ledger = &ledgers[0];
         assert_eq!((ledger.sent, ledger.received), (Some(10), Some(6)), "{ledger:#?}");
         assert_eq!((ledger.places[0].datagrams, ledger.unexplained), (lost, Some(4 - lost as i64)), "{ledger:#?}");
@@ -284,24 +289,20 @@ fn what_never_left_its_sender_is_not_looked_for_at_the_receiver() {
 /// Nothing comes into a full queue, so that the trace knows nothing of its socket.
 #[test]
 fn no_buffer_is_advised_to_a_reader_that_hangs() {
-    let mut evidence = Model::new(&[Fate::Overflows; 6], true, 0).evidence();
-    evidence.took = Duration::from_secs(3);
-    let ledger = |evidence: &Evidence, queued| {
-        let local = Some("10.0.0.2:5000".parse().unwrap());
-        let (gone, drops) = (false, 6);
-        let seen = SocketSeen::traced(TO, RECEIVER);
-        let socket = SocketSeen { local, gone, drops, queued, queued_at_start: queued, ..seen };
-        let followed = [Followed { socket, came: None, went: None }];
-        ledgers(evidence, PORT, &followed, &[], &|_| true).remove(0)
+    let model = Model::new(&[Fate::Overflows; 6], true, 0);
+    let ledger = |queued, missed| {
+        let seen = SocketSeen { drops: 6, queued, queued_at_start: queued, ..SocketSeen::default() };
+        let mut evidence = model.evidence_with(seen);
+        (evidence.took, evidence.trace.missed.queues) = (Duration::from_secs(3), missed);
+        model.close(&evidence)
     };
-    let hangs = ledger(&evidence, 4096);
+    let hangs = ledger(4096, 0);
     let advice = hangs.advice.unwrap();
     assert_eq!((advice.receive_buffer, advice.arrive_per_s, advice.read_per_s), (None, 2.0, 0.0));
     assert!(hangs.places[0].remedy.starts_with("no buffer helps"), "{:?}", hangs.places);
     assert!(hangs.explanation.contains(&super::level::stalled(3_000_000_000, 3_000_000_000)));
-    assert_eq!(ledger(&evidence, 0).advice, None);
-    evidence.trace.missed.queues = 1;
-    assert_eq!(ledger(&evidence, 4096).advice, None);
+    assert_eq!(ledger(0, 0).advice, None);
+    assert_eq!(ledger(4096, 1).advice, None);
 }
 
 #[test]
@@ -321,11 +322,8 @@ fn what_the_trace_missed_is_the_sockets_own_count_with_another_sender_too() {
     // One was sent here, ten came.
     (model.trace.departures, model.trace.arrivals) = (vec![count(SENDER, FROM, 1)], vec![count(RECEIVER, 0, 10)]);
     model.trace.missed.drops = 3;
-    let local = Some("10.0.0.2:5000".parse().unwrap());
-    let socket = SocketSeen { local, drops: 4, ..SocketSeen::traced(TO, RECEIVER) };
-    let followed = [Followed { socket, came: None, went: None }];
-    let evidence = model.evidence();
-    let ledgers = ledgers(&evidence, PORT, &followed, &[], &|_| true);
+    let evidence = model.evidence_with(SocketSeen { drops: 4, gone: true, ..SocketSeen::default() });
+    let ledgers = ledgers(&evidence, &[]);
     let ledger = &ledgers[0];
     assert_eq!((ledger.sent, ledger.arrived, ledger.received), (None, Some(10), Some(6)), "{ledger:#?}");
     assert_eq!((ledger.places[0].datagrams, ledger.unexplained), (4, Some(0)), "{ledger:#?}");
@@ -333,16 +331,12 @@ fn what_the_trace_missed_is_the_sockets_own_count_with_another_sender_too() {
 
 #[test]
 fn what_cards_counted_is_handed_out_as_far_as_it_is_missing_the_largest_first() {
-    let loss =
-        |place, counter, packets| Loss { place, counter, interface: 2, name: format!("eth0 {counter}"), packets };
+    let loss = |place, counter: Counter, packets| Loss::new(place, counter, 2, format!("eth0 {counter}"), packets);
     let (ring, crc) = ((Place::ReceiveRing, Counter::RxMissed), (Place::Frame, Counter::RxCrc));
     for (missed, damaged, expected, rest) in [(5, 2, vec![5, 1], 0), (3, 2, vec![3, 2], 1), (2, 9, vec![6], 0)] {
         let mut evidence = Model::new(&[Fate::Vanishes; 6], true, 0).evidence();
         evidence.namespaces[1].losses = vec![loss(ring.0, ring.1, missed), loss(crc.0, crc.1, damaged)];
-        let local = Some("10.0.0.2:5000".parse().unwrap());
-        let socket = SocketSeen { local, ..SocketSeen::traced(TO, RECEIVER) };
-        let followed = [Followed { socket, came: None, went: None }];
-        let ledgers = ledgers(&evidence, PORT, &followed, &[], &|_| true);
+        let ledgers = ledgers(&evidence, &[]);
         let ledger = &ledgers[0];
         let told: Vec<u64> = ledger.places.iter().map(|entry| entry.datagrams).collect();
         assert_eq!((told, ledger.unexplained), (expected, Some(rest)), "{ledger:#?}");
@@ -395,21 +389,16 @@ proptest! {
     }
 
     #[test]
-    fn a_ledger_always_closes(evidence in evidence(), queued: u32, copies: bool) {
+    fn a_ledger_always_closes(mut evidence in evidence(), queued: u32, copies: bool) {
         let local = if copies { "239.1.1.1:5000" } else { "10.0.0.2:5000" };
-        let socket = |cookie| Followed {
-            socket: SocketSeen {
-                local: Some(local.parse().unwrap()),
-                queued,
-                gone: false,
-                ..SocketSeen::traced(cookie, (cookie % 3) as u32)
-            },
-            came: None,
-            went: None,
+        let socket = |cookie| SocketSeen {
+            local: Some(local.parse().unwrap()),
+            queued,
+            gone: false,
+            ..SocketSeen::traced(cookie, (cookie % 3) as u32)
         };
-        let followed = [socket(1), socket(2)];
-        let everybody: Vec<SocketSeen> = followed.iter().map(|followed| followed.socket.clone()).collect();
-        for ledger in ledgers(&evidence, PORT, &followed, &everybody, &|_| true) {
+        evidence.sockets = vec![socket(1), socket(2)];
+        for ledger in ledgers(&evidence, &evidence.sockets) {
             prop_assert!(closes(&ledger), "{:#?}", ledger);
             prop_assert!(ledger.places.iter().all(|entry| entry.datagrams > 0));
             prop_assert!(ledger.places.is_sorted_by_key(|entry| entry.place));
@@ -508,6 +497,7 @@ prop_compose! {
             ..NamespaceEvidence::default()
         });
         Evidence {
+            port: PORT,
             detail,
             trace: if detail.is_none() { Trace::default() } else { trace },
             moving,

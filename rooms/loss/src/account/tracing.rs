@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_kernel::Error;
-use weir_kernel::trace::{Detail, Extras, Filter, Samples, Trace, Tracer};
+use weir_trace::{Detail, Extras, Filter, Samples, Trace, Tracer};
 
 /// A trace, or why there is none.
 pub(super) struct Tracing {

@@ -2,16 +2,17 @@
 //! happens in between.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
+use weir_program::files;
 
 use super::setting::Setting;
 
@@ -129,7 +130,7 @@ impl<S: Storage> Changes<S> {
 /// A file in a folder that is locked: its name goes to another file each time.
 pub(super) struct Disk {
     path: PathBuf,
-    folder: Flock<File>,
+    _folder: Flock<File>,
 }
 
 impl Disk {
@@ -140,7 +141,7 @@ impl Disk {
         let open = File::open(folder).with_context(describe)?;
         ensure_ours(folder, &open)?;
         match Flock::lock(open, FlockArg::LockExclusiveNonblock) {
-            Ok(folder) => Ok(Disk { path: path.to_owned(), folder }),
+            Ok(folder) => Ok(Disk { path: path.to_owned(), _folder: folder }),
             Err((_, Errno::EAGAIN)) => {
                 bail!("{}: another `weir loss check` is at work with it: wait until it has ended", path.display())
             }
@@ -149,33 +150,15 @@ impl Disk {
     }
 
     fn read(&self) -> Result<Option<String>> {
-        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-        let mut file = match OpenOptions::new().read(true).custom_flags(flags).open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) if error.raw_os_error() == Some(Errno::ELOOP as i32) => {
-                bail!("a link, which is not followed (give the file itself)")
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let Some(file) = files::open(&self.path)? else { return Ok(None) };
         ensure_ours(&self.path, &file)?;
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
-        Ok(Some(text))
+        Ok(Some(io::read_to_string(file)?))
     }
 }
 
 impl Storage for Disk {
     fn write(&mut self, text: &str) -> Result<()> {
-        let mut beside = self.path.clone().into_os_string();
-        beside.push(".new");
-        // Left by one that was ended by force.
-        let _ = fs::remove_file(&beside);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, &self.path)?;
-        Ok(self.folder.sync_all()?)
+        Ok(files::replace(&self.path, |file| file.write_all(text.as_bytes()))?)
     }
 }
 
@@ -196,7 +179,7 @@ pub(super) fn boot() -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
+    use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
@@ -246,7 +229,7 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         symlink(&path, dir.path().join("link")).unwrap();
-        assert!(refused(&dir.path().join("link")).contains("a link, which is not followed"));
+        assert!(refused(&dir.path().join("link")).contains("symbolic links"));
         fs::set_permissions(&path, Permissions::from_mode(0o602)).unwrap();
         assert!(refused(&path).contains("others may write it"));
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use weir_kernel::namespaces::{self, NetNs};
-use weir_kernel::trace::{Detail, Filter, Tracer};
+use weir_trace::{Detail, Filter, Tracer};
 use weir_units::Size;
 
 use changes::{Changes, Namespace};
@@ -64,36 +64,35 @@ impl Check {
         let mut scope = self.scope.clone();
         let traced = Filter { ports: Vec::new(), namespaces: vec![ns.inode()?] };
         let mut tracer = Tracer::start(Detail::Everything, &traced);
-        let mut came = None;
-        let seen = if self.load.load().is_none() && self.receive_buffer.is_none() {
+        let is_seen = self.load.load().is_none() && self.receive_buffer.is_none();
+        let seen = if is_seen {
             let tracer = tracer
                 .as_mut()
                 .map_err(|error| anyhow!("see the load (or state it: --rate, --payload, --stall): {error}"))?;
-            let seen = seen::look(&ns, tracer, &scope, &self.load)?;
-            came = if seen.is_none() { Some(seen::arrived(&ns, tracer, &scope, &self.load)?) } else { None };
-            seen
+            seen::look(&ns, tracer, &scope, &self.load)?
         } else {
             None
         };
         if let Some(seen) = seen.as_ref().filter(|_| !scope.is_followed()) {
             scope.ports.push(seen.address.port());
         }
-        let load = self.load.load().or(seen.as_ref().map(|seen| seen.load)).or(came).unwrap_or(seen::NOTHING);
+        let nothing_came = is_seen && seen.is_none();
+        let load = self.load.load().or(seen.as_ref().map(|seen| seen.load));
+        let load = load.unwrap_or_else(|| seen::nothing(&self.load));
         let truesize = truesize::measure(load.payload.bytes)?;
         let mut look = || -> Result<Facts> {
             let tracer = tracer.as_mut().map_err(|error| error.to_string());
             let look =
                 Look { ns: &ns, own: netns.is_none(), scope: &scope, asked_for: self.scope.is_followed(), tracer };
             let mut facts = facts::collect(look, truesize.clone())?;
-            if came.is_some() {
+            if nothing_came {
                 facts.unseen.push("what a reader does: no datagram came to a socket while it was looked".to_owned());
             }
             facts.payload_is_mean = self.load.payload.is_none();
-            facts.unseen.extend(findings::larger_than_the_mean(&facts, &load));
             Ok(Facts { seen: seen.clone(), ..facts })
         };
         let facts = look()?;
-        if came == Some(seen::NOTHING) && facts.losses.iter().all(|lost| lost.stray) && facts.losing.is_empty() {
+        if nothing_came && facts.losses.iter().all(|lost| lost.stray) && facts.losing.is_empty() {
             bail!("no datagram came while it was looked: state the load (--rate, --payload, --stall)");
         }
         let computed = load.need(facts.truesize.bytes);

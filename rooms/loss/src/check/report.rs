@@ -97,9 +97,7 @@ impl fmt::Display for Report {
             let (ports, title) =
                 (lost.ports_in_words().unwrap_or_else(|| "other ports".to_owned()), lost.place.row().title);
             write!(f, "nothing that was asked for: {datagrams} ")?;
-            if lost.somewhere {
-                writeln!(f, "to {ports}, {title}, in some namespace of this machine")?;
-            } else if lost.place == Place::PortClosed {
+            if lost.place == Place::PortClosed {
                 writeln!(f, "came to {ports}, where nobody receives")?;
             } else {
                 writeln!(f, "to {ports}: {title}")?;
@@ -270,6 +268,7 @@ mod tests {
         report.facts.receivers = vec![Receiver {
             address: "127.0.0.1:5000".parse().unwrap(),
             cookie: 7,
+            inode: 0,
             pid: None,
             process: None,
             buffer: 4096,

@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sockets::{Owner, Sockets, owners};
-use weir_kernel::trace::{SocketTrace, Trace, Tracer};
+use weir_trace::{SocketTrace, Trace, Tracer};
 use weir_units::{Frequency, Size, Span};
 
 use super::facts::Scope;
@@ -70,30 +70,6 @@ pub(super) fn look(ns: &NetNs, tracer: &mut Tracer, scope: &Scope, stated: &Stat
     }))
 }
 
-/// The load of the port to which most came, where nothing came to a socket; [`NOTHING`]: nothing came at all.
-///
-/// # Errors
-/// If the kernel does not tell what was traced.
-pub(super) fn arrived(ns: &NetNs, tracer: &mut Tracer, scope: &Scope, stated: &Stated) -> Result<Load> {
-    let (trace, inode) = (tracer.read()?, ns.inode()?);
-    let mut ports: HashMap<u16, (u64, u64)> = HashMap::new();
-    for count in trace.arrivals.iter().filter(|count| count.namespace == inode) {
-        if scope.ports.is_empty() || scope.ports.contains(&count.port) {
-            let sum = ports.entry(count.port).or_default();
-            *sum = (sum.0 + count.datagrams, sum.1 + count.bytes);
-        }
-    }
-    let Some((datagrams, bytes)) = ports.into_values().max().filter(|(datagrams, _)| *datagrams > 0) else {
-        return Ok(NOTHING);
-    };
-    let per_s = datagrams as f64 / LOOK.as_secs_f64();
-    Ok(Load {
-        rate: stated.rate.unwrap_or(Frequency { micro_hertz: (per_s.ceil() * 1e6) as u64 }),
-        payload: stated.payload.unwrap_or(Size { bytes: bytes / datagrams }),
-        stall: stated.stall.unwrap_or_default(),
-    })
-}
-
 /// Datagrams and bytes that came to the port of a socket; `None`: others have that port, too, or it is not traced.
 fn came_to(trace: &Trace, cookie: u64, namespace: u32) -> Option<(u64, u64)> {
     let port = trace.sockets.iter().find(|socket| socket.cookie == cookie)?.port;
@@ -103,9 +79,14 @@ fn came_to(trace: &Trace, cookie: u64, namespace: u32) -> Option<(u64, u64)> {
     (sharing.count() == 1 && sum.0 > 0).then_some(sum)
 }
 
-/// Of a namespace to which nothing comes.
-pub(super) const NOTHING: Load =
-    Load { rate: Frequency { micro_hertz: 1_000_000 }, payload: Size { bytes: 0 }, stall: Span { nanos: 0 } };
+/// Where nothing comes to a socket: as far as it was stated.
+pub(super) fn nothing(stated: &Stated) -> Load {
+    Load {
+        rate: stated.rate.unwrap_or(Frequency { micro_hertz: 1_000_000 }),
+        payload: stated.payload.unwrap_or(Size { bytes: 0 }),
+        stall: stated.stall.unwrap_or_default(),
+    }
+}
 
 /// `came`: datagrams and bytes that came to its port, where it is the only one there.
 fn seen(

@@ -345,7 +345,7 @@ mod tests {
     /// Every reason of every kernel that has reasons, and of this one: it means a place, or never a UDP datagram's loss.
     #[test]
     fn every_drop_reason_has_its_place() {
-        let here = weir_kernel::trace::drop_reasons().unwrap_or_default();
+        let here = weir_trace::drop_reasons().unwrap_or_default();
         let known = FROM_5_17_TO_6_18.split_whitespace().map(str::to_owned);
         for reason in here.into_iter().chain(known) {
             let place = Place::of_drop(&reason, "", false);

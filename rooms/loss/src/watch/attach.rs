@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 
 use weir_kernel::Error;
-use weir_kernel::trace::{Detail, Filter, Trace, Tracer};
+use weir_trace::{Detail, Filter, Trace, Tracer};
 
 /// What became of it.
 pub(super) enum Attached {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use weir_kernel::Error;
 use weir_kernel::counters::Width;
 use weir_kernel::processors::{Activity, Times};
-use weir_kernel::trace::Missed;
+use weir_trace::Missed;
 
 use super::attach::Attached;
 use super::counted;

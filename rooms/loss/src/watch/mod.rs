@@ -32,12 +32,12 @@ use anyhow::{Context, Result};
 use weir_kernel::limits::ensure_file_descriptors;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
-use weir_kernel::trace::Filter;
 use weir_program::output;
 use weir_program::output::complain;
 use weir_service::privileges::Needs;
 use weir_service::screen::is_terminal;
 use weir_service::{Launch, Setup};
+use weir_trace::Filter;
 use weir_units::format::shown;
 
 use crate::metrics::Books;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_kernel::trace::Detail;
+use weir_trace::Detail;
 
 use crate::subject::Process;
 

@@ -433,7 +433,7 @@ impl Counted {
         Counted {
             namespace,
             place: loss.place,
-            of_card: loss.counter.is_of_card(),
+            of_card: loss.of_card,
             counter: loss.name,
             datagrams: Count::new(loss.packets),
             before_trace: 0,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use weir_kernel::trace::{SocketTrace, Trace};
+use weir_trace::{SocketTrace, Trace};
 
 use super::snapshot::{Count, Counted, Drops, Snapshot, Socket, SocketDrops};
 use crate::places::Place;
@@ -137,7 +137,7 @@ pub(super) fn untraced(drops: &[Drops], counted: &[Counted]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use weir_kernel::trace::Drop;
+    use weir_trace::Drop;
 
     use super::super::fixture;
     use super::*;

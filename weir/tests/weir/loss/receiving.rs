@@ -53,6 +53,32 @@ fn taken_by_the_kernel() {
     assert!(ledger.0["explanation"].to_string().contains("taken by the kernel itself"), "{:#}", ledger.0);
 }
 
+/// A published port (DNAT): what comes to it is read at another one, and the account says so.
+#[test]
+fn redirected_to_another_port() {
+    let Some(scene) = Scene::set() else { return };
+    let published = scene.port - 1000;
+    scene.nft(
+        &scene.receiver,
+        &format!(
+            "add table ip t; add chain ip t c {{ type nat hook prerouting priority -100; }}; \
+             add rule ip t c udp dport {published} redirect to :{}",
+            scene.port
+        ),
+    );
+    let reader = Reader::start(scene.listen());
+    let source = scene.source();
+    let following = Following::port(published, &[&scene.sender.ns, &scene.receiver.ns]);
+    for _ in 0..scene.kept {
+        source.send_to(&scene.payload(false), scene.receiver.at(published)).unwrap();
+    }
+    reader.await_count(scene.kept);
+    let account = following.end().traced();
+    let ledger = account.without_receiver();
+    assert_eq!((ledger.places(), ledger.unexplained()), (vec![], Some(scene.kept.cast_signed())), "{:#}", ledger.0);
+    assert!(ledger.0["explanation"].to_string().contains("does a DNAT rule give them another port"), "{:#}", ledger.0);
+}
+
 /// What a promiscuous interface overhears was to come to somebody else: not lost here.
 #[test]
 fn overheard() {

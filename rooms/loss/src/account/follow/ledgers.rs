@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use weir_kernel::processors::Activity;
-use weir_kernel::trace::{Detail, Trace};
+use weir_trace::{Detail, Trace};
 
 use super::sockets::Known;
 use super::{Following, Sessions, namespaces};
 use crate::account::book::{Account, Ledger, Namespace, Sources, VERSION};
 use crate::account::evidence::{Evidence, NamespaceEvidence, SocketSeen, difference, moved_by_port, of_port};
-use crate::account::receivers::{Followed, ledgers};
+use crate::account::receivers::ledgers;
 use crate::subject::Process;
 
 impl Following {
@@ -35,7 +35,7 @@ impl Following {
             return known;
         }
         let mut ports: BTreeSet<u16> = known;
-        let all = self.sockets.values().map(|known| &known.followed.socket);
+        let all = self.sockets.values().map(|known| &known.socket);
         if let Some(process) = &self.filter.process {
             let own: Vec<&SocketSeen> = all
                 .filter(|socket| socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name)))
@@ -116,33 +116,33 @@ impl Following {
         let evidence = Evidence {
             detail: self.tracing.detail(),
             by_source: self.extras.by_source,
-            moving: 0,
             namespaces: self.namespace_evidence(),
             group: self.filter.groups.first().copied(),
             several_ports: ports.len() + left_out > 1 || self.filter.is_everything(),
-            partial: None,
             took: self.took,
             busiest_softirq: self.busiest_softirq(),
-            sent: None,
-            received: None,
             // Each port has its own.
-            trace: Trace::default(),
+            ..Evidence::default()
         };
-        let known = self.sockets.values().map(|known| known.followed.socket.clone());
+        let known = self.sockets.values().map(|known| known.socket.clone());
         let everybody: Vec<SocketSeen> = known.chain(self.gone_senders(&trace)).collect();
         let moving = self.moving();
         let mut all = Vec::new();
         for port in ports {
-            let followed = self.followed(&trace, port);
-            let cookies = followed.iter().map(|followed| followed.socket.cookie).collect();
+            let sockets = self.sockets_of(&trace, port);
+            let cookies = sockets.iter().map(|socket| socket.cookie).collect();
             let evidence = Evidence {
+                port,
+                sockets,
                 trace: of_port(&trace, port, &cookies),
                 moving: moving(port),
                 sent: sessions.sent.clone().filter(|session| session.port == port),
                 received: sessions.received.clone().filter(|session| session.port == port),
                 ..evidence.clone()
             };
-            let mut ledgers = ledgers(&evidence, port, &followed, &everybody, &|socket| self.is_chosen(socket));
+            let mut ledgers = ledgers(&evidence, &everybody);
+            #[cfg(debug_assertions)]
+            evidence.record(&everybody, &ledgers);
             ledgers.retain(|ledger| self.is_wanted(ledger));
             all.append(&mut ledgers);
         }
@@ -189,26 +189,27 @@ impl Following {
             let process = socket.process.as_ref().map(|(pid, name)| (*pid, name.as_str()));
             socket.local.is_none_or(|local| self.filter.receives(local, process))
         };
-        let of_port = |known: &&Known| known.followed.socket.local.is_some_and(|other| other.port() == local.port());
-        is_own(socket) || !self.sockets.values().filter(of_port).any(|known| is_own(&known.followed.socket))
+        let of_port = |known: &&Known| known.socket.local.is_some_and(|other| other.port() == local.port());
+        is_own(socket) || !self.sockets.values().filter(of_port).any(|known| is_own(&known.socket))
     }
 
     /// The receiving sockets of a port: those that were listed, and those that the trace alone saw.
-    fn followed(&self, trace: &Trace, port: u16) -> Vec<Followed> {
-        let of_port = |known: &&Known| known.followed.socket.local.is_some_and(|local| local.port() == port);
-        let mut followed: Vec<Followed> =
-            self.sockets.values().filter(of_port).map(|known| known.followed.clone()).collect();
+    fn sockets_of(&self, trace: &Trace, port: u16) -> Vec<SocketSeen> {
+        let listed = self.sockets.values().map(|known| &known.socket);
+        let listed = listed.filter(|socket| socket.local.is_some_and(|local| local.port() == port));
+        let mut sockets: Vec<SocketSeen> =
+            listed.map(|socket| SocketSeen { chosen: self.is_chosen(socket), ..socket.clone() }).collect();
         let took = trace.sockets.iter().filter(|socket| socket.port == port && socket.enqueued + socket.reads > 0);
         let took = took.map(|socket| (socket.cookie, socket.namespace));
         let dropped = trace.drops.iter().filter(|drop| drop.port == port && !drop.outgoing && drop.datagrams > 0);
         let dropped = dropped.filter(|drop| drop.cookie != 0).map(|drop| (drop.cookie, drop.namespace));
         for (cookie, namespace) in took.chain(dropped) {
-            if !followed.iter().any(|followed| followed.socket.cookie == cookie) {
-                followed.push(Followed { socket: self.traced(trace, cookie, namespace), came: None, went: None });
+            if !sockets.iter().any(|socket| socket.cookie == cookie) {
+                sockets.push(self.traced(trace, cookie, namespace));
             }
         }
-        followed.sort_by_key(|followed| followed.socket.cookie);
-        followed
+        sockets.sort_by_key(|socket| socket.cookie);
+        sockets
     }
 
     pub(super) fn account(&mut self, ledgers: Vec<Ledger>) -> Account {

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Result, ensure};
 use weir_kernel::Error;
 use weir_kernel::processors::Activity;
-use weir_kernel::trace::{Detail, Extras, Filter, Trace};
 use weir_program::stop::Stop;
+use weir_trace::{Detail, Extras, Filter, Trace};
 
 use self::namespaces::Namespace;
 use self::sockets::Known;
@@ -263,8 +263,7 @@ impl Following {
         else {
             return;
         };
-        let is =
-            |known: &Known| known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
+        let is = |known: &Known| known.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
         if !self.sockets.values().any(is) {
             let seen = if nix::unistd::geteuid().is_root() { "" } else { " that you may see (root sees all)" };
             self.warnings.insert(format!("{}: it has no UDP socket{seen} so far", self.filter.in_words()));
@@ -290,7 +289,7 @@ impl Following {
     }
 
     fn locals(&self) -> impl Iterator<Item = std::net::SocketAddr> {
-        self.sockets.values().filter_map(|known| known.followed.socket.local)
+        self.sockets.values().filter_map(|known| known.socket.local)
     }
 }
 

@@ -18,7 +18,7 @@ impl Names for Following {
     }
 
     fn socket(&self, cookie: u64) -> Option<String> {
-        let known = self.sockets.values().map(|known| &known.followed.socket);
+        let known = self.sockets.values().map(|known| &known.socket);
         let socket = known.into_iter().find(|socket| socket.has_cookie && socket.cookie == cookie)?;
         let local = socket.local?;
         Some(match &socket.process {

@@ -5,18 +5,17 @@ use std::collections::BTreeSet;
 use weir_kernel::counters::{Running, Width};
 use weir_kernel::processes;
 use weir_kernel::sockets::{self, UdpSocket};
-use weir_kernel::trace::Trace;
+use weir_trace::Trace;
 
 use super::Following;
 use crate::account::evidence::SocketSeen;
-use crate::account::receivers::Followed;
 use crate::subject::Process;
 
 /// A socket, from when it was first seen.
 pub(super) struct Known {
     inode: u32,
     drops: Running,
-    pub(super) followed: Followed,
+    pub(super) socket: SocketSeen,
 }
 
 impl Following {
@@ -47,11 +46,11 @@ impl Following {
             let gone = self
                 .sockets
                 .iter_mut()
-                .filter(|(key, known)| key.0 == namespace && !here.contains(key) && known.followed.went.is_none());
+                .filter(|(key, known)| key.0 == namespace && !here.contains(key) && known.socket.went.is_none());
             for (_, known) in gone {
-                known.followed.went = Some(self.reading);
-                known.followed.socket.gone = true;
-                known.followed.socket.queued = 0;
+                known.socket.went = Some(self.reading);
+                known.socket.gone = true;
+                known.socket.queued = 0;
             }
         }
         if unknown {
@@ -63,8 +62,8 @@ impl Following {
     /// Sockets that the command was seen to use, whoever else holds them, or nobody any more.
     fn find_those_of_the_command(&mut self, trace: &Trace) {
         let (Some(process), Some(command)) = (&self.filter.process, &self.command) else { return };
-        for known in self.sockets.values_mut().filter(|known| known.followed.socket.has_cookie) {
-            let socket = &mut known.followed.socket;
+        for known in self.sockets.values_mut().filter(|known| known.socket.has_cookie) {
+            let socket = &mut known.socket;
             let is_own = socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
             if !is_own && trace.used_by_descendants.contains(&socket.cookie) {
                 (socket.process, socket.by_descent) = (Some(command.clone()), true);
@@ -80,7 +79,7 @@ impl Following {
         }
         let own = |pid: u32| matches!(&self.filter.process, Some(Process::Command(pids)) if pids.contains(&pid));
         for known in self.sockets.values_mut() {
-            let socket = &mut known.followed.socket;
+            let socket = &mut known.socket;
             // Of the command's own it may only now be seen who holds them.
             let by_descent = socket.by_descent;
             if (socket.process.is_none() || by_descent)
@@ -102,22 +101,19 @@ impl Known {
         Known {
             inode: socket.inode,
             drops,
-            followed: Followed {
-                socket: SocketSeen {
-                    has_cookie: socket.cookie.is_some(),
-                    local: Some(socket.local),
-                    queued_at_start,
-                    gone: false,
-                    ..SocketSeen::traced(key.1, key.0)
-                },
+            socket: SocketSeen {
+                has_cookie: socket.cookie.is_some(),
+                local: Some(socket.local),
+                queued_at_start,
+                gone: false,
                 came,
-                went: None,
+                ..SocketSeen::traced(key.1, key.0)
             },
         }
     }
 
     fn update(&mut self, socket: &UdpSocket) {
-        let seen = &mut self.followed.socket;
+        let seen = &mut self.socket;
         seen.drops = self.drops.add(socket.memory.drops.into(), Width::Bits32);
         seen.queued = socket.memory.queued;
         seen.receive_buffer = socket.memory.receive_buffer;

@@ -2,66 +2,73 @@
 
 use std::ptr;
 
-use weir_kernel::trace::{Detail, Drop};
+use weir_trace::{Detail, Drop};
 
 use super::LedgerBuilder;
 use crate::account::evidence::SocketSeen;
 use crate::places::{Place, Stage};
 
+/// A drop of this ledger.
+pub(super) struct OwnDrop {
+    /// Of those that name no socket and namespace, this receiver's part.
+    pub(super) drop: Drop,
+    /// Whether what was dropped counts as arrived.
+    pub(super) after_arrival: bool,
+    /// Whether it was in a socket's queue already.
+    pub(super) after_enqueue: bool,
+}
+
 impl LedgerBuilder<'_> {
-    /// Collects what was traced: all of it, or what happened after arrival.
-    pub(super) fn add_drops(&mut self, all: bool) {
-        for drop in &self.evidence.trace.drops {
-            if !self.is_of_port(drop) {
-                continue;
-            }
-            if is_anonymous(drop) {
+    /// Those of what was traced.
+    pub(super) fn own_drops(&self) -> Vec<OwnDrop> {
+        let own = |drop: &Drop| {
+            let (anonymous, after_enqueue) = (is_anonymous(drop), after_enqueue(drop));
+            if anonymous {
                 let datagrams = self.share_of(drop);
                 let (buffers, namespace) = (drop.buffers.min(datagrams), self.home.unwrap_or(0));
-                let own = Drop { datagrams, buffers, namespace, ..drop.clone() };
-                self.places.add_drop(&own);
-            } else if !self.is_on_the_way(drop) {
-                continue;
-            } else if all || self.is_after_arrival(drop) {
-                self.places.add_drop(drop);
-            } else {
-                self.upstream.add_drop(drop);
+                let drop = Drop { datagrams, buffers, namespace, ..drop.clone() };
+                return Some(OwnDrop { drop, after_arrival: true, after_enqueue });
             }
+            let after_arrival = self.is_after_arrival(drop);
+            self.is_on_the_way(drop).then(|| OwnDrop { drop: drop.clone(), after_arrival, after_enqueue })
+        };
+        self.evidence.trace.drops.iter().filter(|drop| self.is_of_port(drop)).filter_map(own).collect()
+    }
+
+    /// Collects all of them, or those after arrival.
+    pub(super) fn add_drops(&mut self, all: bool) {
+        for OwnDrop { drop, after_arrival, .. } in &self.drops {
+            let tally = if all || *after_arrival { &mut self.places } else { &mut self.upstream };
+            tally.add_drop(drop);
         }
     }
 
     /// Of what counts as arrived, what was dropped.
     pub(super) fn dropped_after_arrival(&self) -> u64 {
-        let own = self.evidence.trace.drops.iter().filter(|drop| self.is_of_port(drop));
-        own.map(|drop| match is_anonymous(drop) {
-            true => self.share_of(drop),
-            false if self.is_on_the_way(drop) && self.is_after_arrival(drop) => drop.datagrams,
-            false => 0,
-        })
-        .sum()
+        self.drops.iter().filter(|own| own.after_arrival).map(|own| own.drop.datagrams).sum()
     }
 
     pub(super) fn is_of_port(&self, drop: &Drop) -> bool {
-        drop.port == self.endpoints.port
+        drop.port == self.evidence.port
     }
 
     pub(super) fn is_receiver(&self, cookie: u64) -> bool {
-        self.endpoints.receivers.iter().any(|socket| socket.cookie == cookie)
+        self.share.receivers.iter().any(|socket| socket.cookie == cookie)
     }
 
     /// The part of a drop without socket and namespace that is this receiver's. What is dropped out of a receive queue
     /// does not tell whose it was: a closed socket's balance, or a socket's own count of drops, does.
     pub(super) fn share_of(&self, drop: &Drop) -> u64 {
-        let several = self.endpoints.copies && self.endpoints.all.len() > 1;
+        let several = self.share.copies && self.evidence.sockets.len() > 1;
         let closed = Place::of_drop(&drop.reason, &drop.function, false) == Place::ClosedUnread;
         let found = drop.is_found_by_reader();
         let queues = self.evidence.detail >= Some(Detail::Queues);
         let is_listed = |socket: &&SocketSeen| !socket.gone && socket.local.is_some();
-        let is_bounded = closed && queues || found && self.endpoints.receivers.iter().all(is_listed);
+        let is_bounded = closed && queues || found && self.share.receivers.iter().all(is_listed);
         if !several && !is_bounded {
             return drop.datagrams;
         }
-        let room: u64 = self.endpoints.receivers.iter().map(|socket| self.unnamed_by(socket, closed)).sum();
+        let room: u64 = self.share.receivers.iter().map(|socket| self.unnamed_by(socket, closed)).sum();
         let alike =
             |other: &&Drop| is_anonymous(other) && self.is_of_port(other) && other.is_found_by_reader() == found;
         let all = self.evidence.trace.drops.iter().filter(alike);
@@ -86,13 +93,10 @@ impl LedgerBuilder<'_> {
 
     /// Whether a drop is on the way to this receiver.
     pub(super) fn is_on_the_way(&self, drop: &Drop) -> bool {
-        if is_anonymous(drop) {
-            return false;
-        }
         let home = self.home;
         if drop.outgoing {
             // A group's copy for this host leaves the way before the interface's queue.
-            let looped = self.endpoints.copies && home == Some(drop.namespace) && drop.interface != LOOPBACK;
+            let looped = self.share.copies && home == Some(drop.namespace) && drop.interface != LOOPBACK;
             let place = Place::of_drop(&drop.reason, &drop.function, true);
             return !looped || place.stage() == Stage::Sending;
         }
@@ -102,21 +106,18 @@ impl LedgerBuilder<'_> {
         if home == Some(drop.namespace) {
             return true;
         }
-        if !self.endpoints.copies {
+        if !self.share.copies {
             return true;
         }
-        let others = self.endpoints.all.iter().any(|socket| socket.namespace == drop.namespace);
+        let others = self.evidence.sockets.iter().any(|socket| socket.namespace == drop.namespace);
         let stage = Place::of_drop(&drop.reason, &drop.function, false).stage();
         let only_passes = !matches!(stage, Stage::Port | Stage::Socket | Stage::Anywhere);
-        !self.sender_namespaces.contains(&drop.namespace)
-            && !others
-            && only_passes
-            && !self.endpoints.receivers.is_empty()
+        !self.sender_namespaces.contains(&drop.namespace) && !others && only_passes && !self.share.receivers.is_empty()
     }
 
     /// Whether a drop happened to a datagram that counts as arrived.
     pub(super) fn is_after_arrival(&self, drop: &Drop) -> bool {
-        if self.evidence.partial.is_some() {
+        if self.share.partial.is_some() {
             return !drop.outgoing && drop.cookie != 0;
         }
         !drop.outgoing && self.home == Some(drop.namespace)
@@ -127,7 +128,7 @@ impl LedgerBuilder<'_> {
 const LOOPBACK: u32 = 1;
 
 /// Whether a drop happened to what was in a socket's queue already.
-pub(super) fn after_enqueue(drop: &Drop) -> bool {
+fn after_enqueue(drop: &Drop) -> bool {
     match Place::of_drop(&drop.reason, &drop.function, false) {
         Place::ClosedUnread => true,
         Place::UdpChecksum => drop.is_found_by_reader(),

@@ -1,51 +1,47 @@
 //! Closes the ledger of one receiver: a pure function of what was counted. What was `sent`, which `drops` are its own, what
 //! was `received`; then the `rest`.
 
+mod counters;
 mod drops;
 mod received;
 pub(super) mod rest;
 pub(super) mod sent;
 mod sources;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use weir_kernel::trace::Detail;
+use weir_trace::Detail;
 
+use self::drops::OwnDrop;
 use super::book::{Entry, Ledger, Pending};
 use super::evidence::{Evidence, SocketSeen};
-use super::senders::{SendingSocket, sending_sockets};
+use super::level;
+use super::receivers::Share;
+use super::senders::{SendingSocket, senders};
 use super::tally::Tally;
-use super::{level, untraced};
 use crate::advice::{Advice, HANGS};
 use crate::places::Place;
 
-/// Who may have sent and received the datagrams of one ledger.
-pub(super) struct Endpoints<'a> {
-    /// The port that datagrams go to.
-    pub(super) port: u16,
-    /// The receiving socket, or those that share what comes; empty: nobody received.
-    pub(super) receivers: &'a [&'a SocketSeen],
-    /// All receivers of the port.
-    pub(super) all: &'a [SocketSeen],
-    /// All UDP sockets seen, to name the senders.
-    pub(super) everybody: &'a [SocketSeen],
-    /// Whether each receiver gets every datagram.
-    pub(super) copies: bool,
-}
-
 /// Closes one ledger.
-pub(super) fn ledger(evidence: &Evidence, endpoints: &Endpoints<'_>) -> Ledger {
-    LedgerBuilder::new(evidence, endpoints).build()
+pub(super) fn ledger(evidence: &Evidence, everybody: &[SocketSeen], share: &Share<'_>) -> Ledger {
+    LedgerBuilder::new(evidence, share).build(everybody)
 }
 
 struct LedgerBuilder<'a> {
     evidence: &'a Evidence,
-    endpoints: &'a Endpoints<'a>,
+    share: &'a Share<'a>,
     /// The receiver's namespace; `None`: nothing came anywhere.
     home: Option<u32>,
     senders: Vec<SendingSocket>,
+    /// Calls that failed and may have meant the port, by error number.
+    failed_beside: BTreeMap<i32, u64>,
     /// The namespaces that they are in.
     sender_namespaces: BTreeSet<u32>,
+    /// Where the ledger begins: what was sent, else what arrived; `None`: it cannot be closed.
+    base: Option<u64>,
+    /// What the program read.
+    received: Option<u64>,
+    drops: Vec<OwnDrop>,
     places: Tally,
     /// Losses before the receiver's namespace, where nobody knows what was sent: beside the ledger.
     upstream: Tally,
@@ -55,25 +51,29 @@ struct LedgerBuilder<'a> {
 }
 
 impl<'a> LedgerBuilder<'a> {
-    fn new(evidence: &'a Evidence, endpoints: &'a Endpoints<'a>) -> Self {
-        let senders = if evidence.detail == Some(Detail::Everything) {
-            sending_sockets(&evidence.trace, endpoints.port, !evidence.several_ports)
-        } else {
-            Vec::new()
+    fn new(evidence: &'a Evidence, share: &'a Share<'a>) -> Self {
+        let (senders, failed_beside) = match evidence.detail {
+            Some(Detail::Everything) => senders(&evidence.trace, evidence.port, !evidence.several_ports),
+            _ => Default::default(),
         };
         let mut builder = LedgerBuilder {
             evidence,
-            endpoints,
+            share,
             home: None,
             sender_namespaces: senders.iter().map(|sender| sender.namespace).collect(),
             senders,
+            failed_beside,
+            base: None,
+            received: None,
+            drops: Vec::new(),
             places: Tally::default(),
             upstream: Tally::default(),
             pending: Vec::new(),
             unknown: Vec::new(),
             explanation: Vec::new(),
         };
-        builder.home = endpoints.receivers.first().map(|socket| socket.namespace).or_else(|| builder.guess_home());
+        builder.home = share.receivers.first().map(|socket| socket.namespace).or_else(|| builder.guess_home());
+        builder.drops = builder.own_drops();
         builder
     }
 
@@ -89,8 +89,7 @@ impl<'a> LedgerBuilder<'a> {
         namespaces.max_by_key(|inode| of(*inode)).filter(|inode| of(*inode) != (0, 0))
     }
 
-    fn build(mut self) -> Ledger {
-        let traced = self.evidence.detail.is_some();
+    fn build(mut self, everybody: &[SocketSeen]) -> Ledger {
         let sent = self.sent();
         self.add_drops(sent.is_some());
         if sent.is_some() {
@@ -99,73 +98,63 @@ impl<'a> LedgerBuilder<'a> {
         self.correct_by_socket();
         let arrived = self.arrived();
         let (received, queue) = self.received();
-        if !traced {
-            untraced::places(self.evidence, self.endpoints, sent, received, &mut self.places, &mut self.unknown);
-        }
         let arrived = arrived.map(|arrived| self.at_least_passed(arrived, received, queue));
-        let (sent, base) = self.choose_base(sent, arrived);
+        let (mut sent, base) = self.choose_base(sent, arrived);
         let departed = (sent.is_some() && !self.senders.is_empty())
             .then(|| self.senders.iter().map(|sender| sender.departed).sum());
-
-        let mut received =
-            if self.endpoints.receivers.is_empty() && self.left_for_elsewhere(departed) { None } else { received };
-        let mut pending_known = true;
-        match queue {
-            Some(queue) => self.pend("receive queue", queue),
-            None => pending_known = false,
-        }
-        let mut unexplained = None;
-        let mut sent = sent;
-        if let (Some(base), Some(read), true) = (base, received, pending_known) {
-            let mut rest = signed(base) - signed(read) - signed(self.places.total()) - signed(self.pending_total());
-            rest += self.take_begun_before(rest);
-            rest -= self.add_hardware(rest, departed, arrived);
-            rest -= self.add_undecided(rest, sent.is_some());
-            rest -= self.add_untold(rest);
-            rest -= self.add_truncated(rest);
-            if rest != 0 && rest.unsigned_abs() <= self.evidence.moving {
-                // The totals were not read at one instant.
-                if rest > 0 {
-                    self.pend("in flight", rest.unsigned_abs());
-                    rest = 0;
-                } else if let Some(sent) = &mut sent {
-                    *sent += rest.unsigned_abs();
-                    rest = 0;
-                }
+        let is_elsewhere = self.share.receivers.is_empty() && self.left_for_elsewhere(departed);
+        self.received = received.filter(|_| !is_elsewhere);
+        self.base = base.filter(|_| queue.is_some());
+        self.pend("receive queue", queue.unwrap_or(0));
+        self.take_begun_before();
+        self.add_counters(departed.is_some() && arrived.is_some());
+        self.add_undecided(sent.is_some());
+        self.add_untold();
+        self.add_truncated();
+        let rest = self.rest().unwrap_or(0);
+        if rest.unsigned_abs() <= self.evidence.moving {
+            // The totals were not read at one instant.
+            self.pend("in flight", missing(rest));
+            if let (Some(sent), Some(base)) = (&mut sent, &mut self.base) {
+                (*sent, *base) = (*sent + missing(-rest), *base + missing(-rest));
             }
-            if rest > 0 && self.is_taken_by_kernel() {
-                self.explanation.push(format!(
-                    "{rest} were taken by the kernel itself (a tunnel: VXLAN, Geneve, WireGuard): no program holds a socket of \
-                     this port"
-                ));
-                (received, rest) = (Some(read + missing(rest)), 0);
-            }
-            unexplained = Some(rest);
-            self.explain_rest(rest, sent, departed, arrived);
         }
-        self.explain_bytes(arrived, received);
+        self.leave_to_kernel();
+        self.explain_rest(sent, departed, arrived);
+        self.explain_bytes(arrived);
         self.explain();
-        let pending = pending_known.then(|| self.pending_total());
+        let pending = queue.map(|_| self.pending_total());
         let (receiver_trace, advice) = (self.receiver_traces(), self.advice());
         let hangs = advice.as_ref().is_some_and(Advice::is_of_nobody);
         Ledger {
-            port: self.endpoints.port,
+            port: self.evidence.port,
             receiver: self.receiver(),
             sent,
             departed,
             arrived,
-            received,
+            received: self.received,
             pending,
-            unexplained,
+            unexplained: self.rest(),
             level: level::of(&receiver_trace),
             advice,
             by_source: self.by_source(sent.is_some()),
-            senders: self.tell_senders(),
+            senders: self.tell_senders(everybody),
             places: remedied(self.places.into_entries(&self.evidence.namespaces), hangs),
             pending_where: self.pending,
             unknown: self.unknown,
             explanation: self.explanation,
         }
+    }
+
+    /// The balance: what began here and is not found yet; `None`: one of them is unknown.
+    fn rest(&self) -> Option<i64> {
+        let found = signed(self.places.total()) + signed(self.pending_total());
+        Some(signed(self.base?) - signed(self.received?) - found)
+    }
+
+    /// What is still missing; nothing, where there is more than was expected, or it is not known.
+    fn missing(&self) -> u64 {
+        missing(self.rest().unwrap_or(0))
     }
 }
 
@@ -181,7 +170,7 @@ fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// What is still missing; nothing, where there is more than was expected.
+/// Nothing, where there is more than was expected.
 fn missing(rest: i64) -> u64 {
     u64::try_from(rest).unwrap_or(0)
 }

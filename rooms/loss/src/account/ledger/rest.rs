@@ -1,18 +1,16 @@
 //! What is left over: what interfaces lost, what is not decided yet, and between which points the rest vanished.
 
-use weir_kernel::trace::{Cast, Detail, InterfaceCount};
+use weir_trace::{Cast, Detail, InterfaceCount, SocketTrace};
 
-use super::{LedgerBuilder, missing, signed};
+use super::{LedgerBuilder, missing};
 use crate::account::apportion::{Rule, apportion};
 use crate::account::book::Pending;
-use crate::account::evidence::{NamespaceEvidence, SocketSeen};
+use crate::account::evidence::SocketSeen;
 use crate::account::level;
-use crate::account::tally::at_most;
 use crate::advice::{self, Advice};
 use crate::places::{Place, Stage};
-use crate::reading::Loss;
 
-impl<'a> LedgerBuilder<'a> {
+impl LedgerBuilder<'_> {
     pub(super) fn pend(&mut self, place: &str, datagrams: u64) {
         if datagrams > 0 {
             self.pending.push(Pending { place: place.to_owned(), datagrams });
@@ -25,48 +23,23 @@ impl<'a> LedgerBuilder<'a> {
 
     /// What was given up for missing fragments and is missing nowhere was begun before the account: it was neither sent nor did
     /// it arrive in its time.
-    pub(super) fn take_begun_before(&mut self, rest: i64) -> i64 {
-        let share = missing(-rest).min(self.places.at(Place::Reassembly));
-        self.places.take(Place::Reassembly, share);
-        signed(share)
-    }
-
-    /// What counters alone tell: what interfaces lost before the kernel had a datagram, and datagrams of which the first fragment
-    /// did not come. They do not know ports, so no more than is missing between departure and arrival.
-    pub(super) fn add_hardware(&mut self, rest: i64, departed: Option<u64>, arrived: Option<u64>) -> i64 {
-        let (Some(_), Some(_)) = (departed, arrived) else { return 0 };
-        let of = |namespace: &'a NamespaceEvidence| namespace.losses.iter().map(|loss| (loss, namespace.inode));
-        let claims = self.evidence.namespaces.iter().flat_map(of);
-        let given_up = self.places.at(Place::Reassembly);
-        let bound = |loss: &Loss| match loss.place {
-            Place::Reassembly => loss.packets.saturating_sub(given_up),
-            _ => loss.packets,
-        };
-        let claims = claims.filter(|(loss, _)| loss.counter.is_of_card() || loss.place == Place::Reassembly);
-        let claims: Vec<_> = claims.collect();
-        let bounds: Vec<u64> = claims.iter().map(|(loss, _)| bound(loss)).collect();
-        let shares = apportion(missing(rest), &bounds, Rule::LargestFirst);
-        for ((loss, inode), share) in claims.into_iter().zip(&shares).filter(|(_, share)| **share > 0) {
-            self.places.add(loss.place, *share, &loss.name, "", "", Some(inode));
-            self.places.believe(loss.place, at_most(loss));
-        }
-        signed(shares.iter().sum())
+    pub(super) fn take_begun_before(&mut self) {
+        let more = missing(-self.rest().unwrap_or(0));
+        self.places.take(Place::Reassembly, more.min(self.places.at(Place::Reassembly)));
     }
 
     /// What the kernel has not decided yet.
-    pub(super) fn add_undecided(&mut self, rest: i64, from_sender: bool) -> i64 {
+    pub(super) fn add_undecided(&mut self, from_sender: bool) {
         let namespaces = &self.evidence.namespaces;
         let queued: u64 = namespaces.iter().map(|ns| ns.queued).sum();
         let incomplete: u64 = namespaces.iter().map(|ns| ns.incomplete).sum();
         let held = if from_sender && incomplete > 0 { self.held_back() } else { 0 };
         let queued = if from_sender { queued } else { 0 };
-        let shares = apportion(missing(rest), &[held, queued, self.evidence.trace.reassembling], Rule::LargestFirst);
-        for (place, share) in
-            ["waiting for a next hop's address", "an interface's queue", "reassembly"].into_iter().zip(&shares)
-        {
-            self.pend(place, *share);
+        let claims = [held, queued, self.evidence.trace.reassembling];
+        let names = ["waiting for a next hop's address", "an interface's queue", "reassembly"];
+        for (place, share) in names.into_iter().zip(apportion(self.missing(), &claims, Rule::LargestFirst)) {
+            self.pend(place, share);
         }
-        signed(shares.iter().sum())
     }
 
     /// Datagrams that the kernel took and that neither departed nor were dropped on the way there.
@@ -91,8 +64,9 @@ impl<'a> LedgerBuilder<'a> {
     }
 
     /// Between which two points the unexplained ones vanished.
-    pub(super) fn explain_rest(&mut self, rest: i64, sent: Option<u64>, departed: Option<u64>, arrived: Option<u64>) {
-        if rest < 0 && sent.is_none() && arrived.is_some() {
+    pub(super) fn explain_rest(&mut self, sent: Option<u64>, departed: Option<u64>, arrived: Option<u64>) {
+        let (Some(rest), Some(arrived)) = (self.rest(), arrived) else { return };
+        if rest < 0 && sent.is_none() {
             let more = rest.unsigned_abs();
             let why = if self.may_be_copies() {
                 "a broadcast, or what goes to a group, comes once, and each socket of its port is given a copy"
@@ -102,7 +76,7 @@ impl<'a> LedgerBuilder<'a> {
             };
             self.explanation.push(format!("{more} more were read than came to this port: {why}"));
         }
-        let (rest, Some(arrived)) = (missing(rest), arrived) else { return };
+        let rest = missing(rest);
         let on_the_way = sent.zip(departed).map_or((0, 0), |(sent, departed)| {
             let before = self.places.within(&[Stage::Sending, Stage::NextHop]) + departed;
             let lost = self.places.within(&[Stage::Departed, Stage::Wire, Stage::Arriving]);
@@ -130,55 +104,52 @@ impl<'a> LedgerBuilder<'a> {
     /// Whether some of what came may have been given to each of several sockets that have one ledger.
     fn may_be_copies(&self) -> bool {
         let to_several = |count: &InterfaceCount| count.cast != Cast::Unicast && count.datagrams > 0;
-        self.endpoints.receivers.len() > 1 && self.came(self.home.unwrap_or(0)).any(to_several)
+        self.share.receivers.len() > 1 && self.came(self.home.unwrap_or(0)).any(to_several)
     }
 
-    /// Whether the kernel itself takes what comes, as for tunnels: nobody holds the port's sockets, and nothing is put into their
-    /// queues.
-    pub(super) fn is_taken_by_kernel(&self) -> bool {
-        let all = self.endpoints.all;
-        let is_traced = self.evidence.detail == Some(Detail::Everything);
+    /// The kernel itself takes what comes, as for tunnels, where nobody holds the port's sockets and nothing is put into their queues.
+    pub(super) fn leave_to_kernel(&mut self) {
         let is_idle = |socket: &SocketSeen| {
-            let traced = self.evidence.trace.sockets.iter().find(|traced| traced.cookie == socket.cookie);
-            !socket.gone && socket.process.is_none() && traced.is_none()
+            let is_traced = self.evidence.trace.sockets.iter().any(|traced| traced.cookie == socket.cookie);
+            !socket.gone && socket.process.is_none() && !is_traced
         };
-        is_traced && !all.is_empty() && all.iter().all(is_idle)
+        let (rest, all) = (self.missing(), &self.evidence.sockets);
+        if self.evidence.detail == Some(Detail::Everything) && rest > 0 && !all.is_empty() && all.iter().all(is_idle) {
+            self.explanation.push(format!(
+                "{rest} were taken by the kernel itself (a tunnel: VXLAN, Geneve, WireGuard): no program holds a socket of this port"
+            ));
+            self.received = self.received.map(|received| received + rest);
+        }
+    }
+
+    /// Its receiver and what was traced of it, where there is one and nothing of it was missed.
+    fn alone(&self) -> Option<(&SocketSeen, SocketTrace, u64)> {
+        let ([receiver], [socket]) = (&self.share.receivers[..], &self.receiver_traces()[..]) else { return None };
+        let is_whole = self.share.partial.is_none() && self.is_whole();
+        let came = self.came(self.home?).map(|passage| passage.bytes).sum();
+        is_whole.then_some((receiver, *socket, came))
     }
 
     /// Datagrams at the end of joined ones (UDP_GRO) that did not fit the program's buffer: every buffer of the queue was read,
     /// and fewer bytes than came.
-    pub(super) fn add_truncated(&mut self, rest: i64) -> i64 {
-        let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return 0 };
-        let traces = self.receiver_traces();
-        let [socket] = traces[..] else { return 0 };
+    pub(super) fn add_truncated(&mut self) {
+        let Some((receiver, socket, came)) = self.alone() else { return };
         let joined = socket.read_datagrams.is_none_or(|datagrams| datagrams > socket.reads);
         let all_read = socket.reads == socket.enqueued && receiver.queued == 0 && receiver.queued_at_start == 0;
-        let is_whole = self.evidence.partial.is_none() && self.evidence.trace.missed.total() == 0;
-        let cut = missing(rest).min(self.bytes_came(home).saturating_sub(socket.read_bytes));
-        if !joined || !all_read || !is_whole || cut == 0 {
-            return 0;
+        if joined && all_read {
+            let cut = self.missing().min(came.saturating_sub(socket.read_bytes));
+            self.places.add(Place::Truncated, cut, "bytes read", "", "", self.home);
         }
-        self.places.add(Place::Truncated, cut, "bytes read", "", "", Some(home));
-        signed(cut)
-    }
-
-    /// Bytes of payload that came to a namespace.
-    fn bytes_came(&self, namespace: u32) -> u64 {
-        self.came(namespace).map(|passage| passage.bytes).sum()
     }
 
     /// Of what was read bytes are missing only where the program's buffer was too small; told where one receiver has read all
     /// that came.
-    pub(super) fn explain_bytes(&mut self, arrived: Option<u64>, received: Option<u64>) {
-        let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return };
-        let traces = self.receiver_traces();
-        let [socket] = traces[..] else { return };
-        let is_whole = self.evidence.partial.is_none() && self.evidence.trace.missed.total() == 0;
-        let is_all = receiver.queued_at_start == 0 && arrived.is_some() && arrived == received;
-        let cut = self.bytes_came(home).saturating_sub(socket.read_bytes);
-        if is_whole && is_all && cut > 0 {
-            let remedy = Place::Truncated.row().remedy;
-            self.explanation.push(format!("{cut} bytes were cut off: {remedy}"));
+    pub(super) fn explain_bytes(&mut self, arrived: Option<u64>) {
+        let Some((receiver, socket, came)) = self.alone() else { return };
+        let is_all = receiver.queued_at_start == 0 && arrived.is_some() && arrived == self.received;
+        let cut = came.saturating_sub(socket.read_bytes);
+        if is_all && cut > 0 {
+            self.explanation.push(format!("{cut} bytes were cut off: {}", Place::Truncated.row().remedy));
         }
     }
 
@@ -195,7 +166,7 @@ impl<'a> LedgerBuilder<'a> {
     fn reads_nothing(&self) -> bool {
         let is_followed = self.evidence.detail >= Some(Detail::Queues) && self.evidence.trace.missed.total() == 0;
         let waited = |socket: &&SocketSeen| !socket.gone && socket.queued_at_start > 0;
-        let receivers = self.endpoints.receivers;
+        let receivers = &self.share.receivers;
         // Whatever comes or is read begins to be followed.
         let moved = !self.receiver_traces().is_empty();
         is_followed && !moved && !receivers.is_empty() && receivers.iter().all(waited)
@@ -226,12 +197,12 @@ pub(in crate::account) const WHAT_BECAME_OF: &str = "what became of";
 mod tests {
     use std::time::Duration;
 
-    use weir_kernel::trace::{Drop, SocketTrace, Trace};
+    use weir_trace::{Drop, Trace};
 
-    use super::super::{Endpoints, ledger};
     use super::*;
     use crate::account::book::Ledger;
-    use crate::account::evidence::Evidence;
+    use crate::account::evidence::{Evidence, NamespaceEvidence};
+    use crate::account::receivers::ledgers;
 
     /// Of 10,000 of 1,000 bytes so many were read, with so many bytes each; the others found the buffer full.
     fn close(reads: u64, bytes: u64) -> Ledger {
@@ -276,11 +247,10 @@ mod tests {
         let trace = Trace { arrivals: vec![came], sockets: vec![socket], drops: vec![full], ..Trace::default() };
         let namespaces = vec![NamespaceEvidence { inode: namespace, ..NamespaceEvidence::default() }];
         let (detail, took) = (Some(Detail::Everything), Duration::from_secs(10));
-        let evidence = Evidence { detail, took, trace, namespaces, ..Evidence::default() };
         let local = Some("10.0.0.2:5000".parse().unwrap());
-        let socket = SocketSeen { local, drops: lost, gone: false, ..SocketSeen::traced(20, namespace) };
-        let all = [socket.clone()];
-        ledger(&evidence, &Endpoints { port, receivers: &[&socket], all: &all, everybody: &[], copies: false })
+        let sockets = vec![SocketSeen { local, drops: lost, gone: false, ..SocketSeen::traced(20, namespace) }];
+        let evidence = Evidence { port, sockets, detail, took, trace, namespaces, ..Evidence::default() };
+        ledgers(&evidence, &[]).remove(0)
     }
 
     #[test]

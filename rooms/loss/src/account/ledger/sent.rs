@@ -3,25 +3,25 @@
 use std::collections::HashMap;
 
 use nix::errno::Errno;
-use weir_kernel::trace::Detail;
+use weir_trace::Detail;
 
 use super::LedgerBuilder;
 use crate::account::book::Sender;
 use crate::account::evidence::{NamespaceEvidence, SocketSeen};
-use crate::account::senders::{SendingSocket, failed_beside};
+use crate::account::senders::SendingSocket;
 use crate::account::tally::Tally;
 use crate::places::Place;
 
 impl LedgerBuilder<'_> {
     /// Datagrams that were tried to be sent; `None`: nobody was seen sending.
     pub(super) fn sent(&mut self) -> Option<u64> {
-        if let Some(why) = self.evidence.partial {
+        if let Some(why) = self.share.partial {
             self.unknown.push(format!("what was sent to it: {why}"));
             return None;
         }
         let tried: u64 = self.senders.iter().map(SendingSocket::tried).sum();
         let traced = (!self.senders.is_empty()).then_some(tried);
-        for (errno, calls) in failed_beside(&self.evidence.trace, &self.senders, !self.evidence.several_ports) {
+        for (errno, calls) in std::mem::take(&mut self.failed_beside) {
             let errno = Errno::from_raw(errno);
             let (place, errno) = (Place::of_failed_call(errno), format!("{errno:?}"));
             let (title, remedy) = (place.row().title, place.remedy(&errno, ""));
@@ -31,22 +31,7 @@ impl LedgerBuilder<'_> {
         }
         let announced = self.evidence.received.as_ref().and_then(|session| session.announced);
         let session = self.evidence.sent.as_ref().map(|session| session.sent + session.failed);
-        let sent = match (traced, session) {
-            (Some(traced), Some(session)) if traced >= session && self.evidence.trace.missed.total() == 0 => {
-                if traced > session {
-                    let beyond = traced - session;
-                    self.explanation.push(format!("{beyond} of them were not of that session"));
-                }
-                Some(traced)
-            }
-            (traced, Some(session)) => {
-                if let Some(traced) = traced {
-                    self.explanation.push(format!("the session sent {session}, of which {traced} were traced"));
-                }
-                Some(session)
-            }
-            (traced, None) => traced.or(announced),
-        };
+        let sent = self.believe_session("sent", traced, session).or(announced);
         if sent.is_none() {
             let is_traced = self.evidence.detail == Some(Detail::Everything);
             self.unknown.push(if is_traced { BEFORE_THIS_HOST } else { SENT }.to_owned());
@@ -121,7 +106,7 @@ impl LedgerBuilder<'_> {
 
     /// What was dropped on its way out of each sender that has a drop of the port.
     fn dropped_by_sender(&self) -> HashMap<u64, DroppedOut> {
-        let port = self.endpoints.port;
+        let port = self.evidence.port;
         let mut senders: HashMap<u64, DroppedOut> = HashMap::new();
         for drop in self.evidence.trace.drops.iter().filter(|drop| drop.outgoing && drop.port == port) {
             let of = senders.entry(drop.cookie).or_default();
@@ -141,9 +126,9 @@ impl LedgerBuilder<'_> {
         self.evidence.namespaces.iter().filter(|ns| self.sender_namespaces.contains(&ns.inode)).map(of).sum()
     }
 
-    pub(super) fn tell_senders(&self) -> Vec<Sender> {
+    pub(super) fn tell_senders(&self, everybody: &[SocketSeen]) -> Vec<Sender> {
         let mut seen: HashMap<u64, &SocketSeen> = HashMap::new();
-        for socket in self.endpoints.everybody {
+        for socket in everybody {
             seen.entry(socket.cookie).or_insert(socket);
         }
         self.senders

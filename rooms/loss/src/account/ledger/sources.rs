@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use weir_kernel::trace::{Detail, Drop, Prefixes};
+use weir_trace::{Detail, Drop, Prefixes};
 
 use super::LedgerBuilder;
 use super::drops::is_anonymous;
@@ -36,11 +36,11 @@ impl LedgerBuilder<'_> {
         }
         let mut arrived: BTreeMap<IpAddr, u64> = BTreeMap::new();
         let here =
-            traced.arrivals.iter().filter(|own| own.port == self.endpoints.port && Some(own.namespace) == self.home);
+            traced.arrivals.iter().filter(|own| own.port == self.evidence.port && Some(own.namespace) == self.home);
         for own in here.filter(|own| own.datagrams > 0) {
             *arrived.entry(own.source).or_default() += own.datagrams;
         }
-        let everything = detail == Detail::Everything && self.evidence.partial.is_none();
+        let everything = detail == Detail::Everything && self.share.partial.is_none();
         let sources: BTreeSet<&IpAddr> = lost.keys().chain(arrived.keys()).collect();
         let row = |(source, lost): (&IpAddr, &Lost)| {
             let mut places: Vec<LostAt> =

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use weir_kernel::trace::{Detail, SocketTrace};
+use weir_trace::{Detail, Drop, InterfaceCount, Sends, SocketTrace};
 
 use super::*;
 use crate::account::book::Ledger;
 use crate::account::evidence::{Evidence, NamespaceEvidence, SocketSeen};
-use crate::account::ledger::{Endpoints, ledger};
+use crate::account::receivers::ledgers;
 
 const PORT: u16 = 5000;
 const SENDER: u32 = 1;
@@ -43,11 +43,11 @@ fn read(enqueued: u64, reads: u64) -> SocketTrace {
 fn close(trace: Trace, drops: u64, everybody: &[SocketSeen]) -> Ledger {
     let namespace = |inode| NamespaceEvidence { inode, ..NamespaceEvidence::default() };
     let namespaces = vec![namespace(SENDER), namespace(RECEIVER)];
-    let evidence = Evidence { detail: Some(Detail::Everything), trace, namespaces, ..Evidence::default() };
     let local = Some("10.0.0.2:5000".parse().unwrap());
-    let socket = SocketSeen { local, drops, gone: false, ..SocketSeen::traced(TO, RECEIVER) };
-    let all = [socket.clone()];
-    ledger(&evidence, &Endpoints { port: PORT, receivers: &[&socket], all: &all, everybody, copies: false })
+    let sockets = vec![SocketSeen { local, drops, gone: false, ..SocketSeen::traced(TO, RECEIVER) }];
+    let detail = Some(Detail::Everything);
+    let evidence = Evidence { port: PORT, sockets, detail, trace, namespaces, ..Evidence::default() };
+    ledgers(&evidence, everybody).remove(0)
 }
 
 /// The processor's time of this thread: however long others keep it waiting.

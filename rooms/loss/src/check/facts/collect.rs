@@ -7,15 +7,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use weir_kernel::counters::{LinkCounters, Reassembly, Running, reassembly, softnet, udp_memory};
+use weir_kernel::counters::{LinkCounters, Running, softnet, udp_memory};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sockets::Sockets;
-use weir_kernel::trace::{Detail, Drop, Trace, Tracer};
 use weir_kernel::{counters, host, sysctl};
+use weir_trace::{Detail, Drop, Trace, Tracer};
 
 use super::interfaces::Inspection;
-use super::receivers::{find_receivers, losing, others, watch, weigh};
-use super::{Counted, Facts, Reassembling, Receiver, Softnet, Sysctls, Tracking, Truesize, losses as lost};
+use super::receivers::{enter_drops, find_receivers};
+use super::{Counted, Facts, Receiver, Softnet, Sysctls, Tracking, Truesize, losses as lost};
 use crate::account::difference;
 use crate::places::Place;
 use crate::reading::{Id, Loss, Reader, Reading, Totals};
@@ -72,16 +72,15 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
     let begun = tracer.and_then(|tracer| Ok((tracer.read().map_err(|error| error.to_string())?, tracer)));
     let mut traced = begun.map_err(|why| unseen.push(format!("{WITHOUT_COUNTER} ({why})"))).ok();
     let mut sockets = Sockets::open(ns)?;
-    let mut receivers = find_receivers(&mut sockets, scope, &mut unseen)?;
+    let sockets_before = sockets.read()?;
+    let mut receivers = find_receivers(&sockets_before, scope, &mut unseen)?;
     let here = NetNs::current()?;
     let mut reader = Reader::open(ns)?;
     let before = Counts::read(&mut reader, ns)?;
-    let before_waiting = reassembly(ns)?;
-    let others = others(&mut sockets, &receivers)?;
     let begin = Instant::now();
-    let levels = watch(&mut sockets, &mut receivers)?;
+    thread::sleep(WINDOW);
     let watched = begin.elapsed();
-    let mut losing = losing(&mut sockets, &others)?;
+    let mut losing = enter_drops(&sockets_before, sockets.read()?, &mut receivers)?;
     let after = Counts::read(&mut reader, ns)?;
     let traced = traced.as_mut().and_then(|(before, tracer)| match tracer.read() {
         Ok(trace) => Some((difference(&trace, before), tracer.detail())),
@@ -91,27 +90,17 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
         }
     });
     if let Some((trace, detail)) = &traced {
-        let all = receivers.iter_mut().map(|watched| &mut watched.fact).chain(&mut losing);
+        let all = receivers.iter_mut().chain(&mut losing);
         all.for_each(|receiver| receiver.hangs = hangs(receiver, trace, *detail));
     }
-    let reassembling = waiting(ns, &before_waiting)?;
-    if reassembling.datagrams > 0 && !reassembling.stays(after.softnet.len()) {
-        unseen.push(format!("whether the fragments come for which {} datagram(s) wait", reassembling.datagrams));
-    }
     let losses = Losses::between(&before.reading, &after.reading);
-    let known = receivers.iter().map(|watched| &watched.fact).chain(&losing);
-    let known = known.map(|receiver| (receiver.cookie, receiver.drops.recent)).collect();
-    let ports: BTreeSet<u16> =
-        receivers.iter().filter(|_| asked_for).map(|watched| watched.fact.address.port()).collect();
+    let known = receivers.iter().chain(&losing).map(|receiver| (receiver.cookie, receiver.drops.recent)).collect();
+    let ports: BTreeSet<u16> = receivers.iter().filter(|_| asked_for).map(|receiver| receiver.address.port()).collect();
     let traced = traced.as_ref().map(|(trace, detail)| (trace, *detail));
     let lost = lost::losses(traced, ns.inode()?, &losses.recent, &known, &ports);
 
-    let truesize = match weigh(&levels) {
-        Some(bytes) if bytes > truesize.bytes => Truesize { bytes, source: "seen in its receive queue".to_owned() },
-        _ => truesize,
-    };
     let memory = udp_memory(ns)?;
-    let settings = settings(&here, ns, memory.limits, &mut unseen)?;
+    let settings = settings(&here, memory.limits, &mut unseen)?;
     let (interfaces, bridges) =
         Inspection { ns, own, scope, links: &after.reading.links, losses: &losses }.interfaces(&mut unseen)?;
     Ok(Facts {
@@ -123,7 +112,7 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
         page: Some(memory.page_size),
         udp_pages: Some(memory.pages),
         softnet: softnet_facts(&before, &after),
-        receivers: receivers.into_iter().map(|watched| watched.fact).collect(),
+        receivers,
         losing,
         losses: lost,
         seen: None,
@@ -132,8 +121,6 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
         bridges,
         reverse_path_drops: losses.at(Place::ReversePath, None),
         reassembly_failures: losses.at(Place::Reassembly, None),
-        reassembled: reassembled(&before.reading, &after.reading),
-        reassembling,
         memory_errors: losses.at(Place::UdpMemory, None),
         tracking: counters::conntrack(ns)?.map(|tracking| Tracking {
             entries: tracking.count,
@@ -155,45 +142,8 @@ fn hangs(receiver: &Receiver, trace: &Trace, detail: Detail) -> bool {
     is_followed && receiver.level > 0 && receiver.drops.recent > 0 && full() && !reads()
 }
 
-/// Looks at what waits for fragments.
-const TRIES: usize = 10;
-
-/// What was put together from fragments; `None`: the kernel does not tell.
-fn reassembled(before: &Reading, after: &Reading) -> Option<Counted> {
-    let of = |reading: &Reading| {
-        let tables = ["Ip", "Ip6"].into_iter().filter_map(|table| reading.snmp.get(table, "ReasmOKs"));
-        tables.map(i64::cast_unsigned).reduce(u64::wrapping_add)
-    };
-    let (before, total) = (of(before)?, of(after)?);
-    Some(Counted { total, recent: total.saturating_sub(before) })
-}
-
-/// What waits for fragments since `before`: what is only under way is whole a moment later.
-fn waiting(ns: &NetNs, before: &Reassembly) -> Result<Reassembling> {
-    let mut waiting = Reassembling::of(before);
-    for _ in 0..TRIES {
-        waiting = waiting.and(&Reassembling::of(&reassembly(ns)?));
-        if waiting.datagrams == 0 {
-            break;
-        }
-        thread::sleep(BETWEEN);
-    }
-    Ok(waiting)
-}
-
-impl Reassembling {
-    fn of(reassembly: &Reassembly) -> Reassembling {
-        let Reassembly { ipv4, ipv6 } = reassembly;
-        let datagrams = ipv4.datagrams.saturating_add(ipv6.map_or(0, |ipv6| ipv6.datagrams));
-        Reassembling { datagrams, memory: ipv4.memory }
-    }
-
-    fn and(self, later: &Reassembling) -> Reassembling {
-        Reassembling { datagrams: self.datagrams.min(later.datagrams), memory: self.memory.max(later.memory) }
-    }
-}
-
-const BETWEEN: Duration = Duration::from_millis(10);
+/// How long counters are watched.
+const WINDOW: Duration = Duration::from_secs(1);
 
 const WITHOUT_COUNTER: &str = "losses that leave no counter, as those of firewalls";
 
@@ -244,7 +194,7 @@ impl Losses {
     }
 }
 
-fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Vec<String>) -> Result<Sysctls> {
+fn settings(here: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Vec<String>) -> Result<Sysctls> {
     let mut core = |name: &str| -> Result<Option<u64>> {
         let value = sysctl::find(here, &format!("core/{name}"))?.and_then(|value| value.parse().ok());
         if value.is_none() {
@@ -259,7 +209,6 @@ fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Ve
         netdev_budget: core("netdev_budget")?,
         netdev_budget_usecs: core("netdev_budget_usecs")?,
         udp_mem,
-        ipfrag_high_thresh: reassembly(ns)?.ipv4.high_threshold,
     })
 }
 
@@ -301,13 +250,6 @@ mod tests {
         let losses = Losses::between(&of(&damaged, 5), &of(&damaged, 12));
         assert_eq!(losses.at(Place::Frame, Some(&eth0)), Some(Counted { total: 36, recent: 21 }));
         assert_eq!(losses.at(Place::Frame, None), None);
-    }
-
-    #[test]
-    fn what_waits_at_one_reading_alone_is_under_way() {
-        let waits = |datagrams, memory| Reassembling { datagrams, memory };
-        assert_eq!(waits(7, 1000).and(&waits(9, 3000)), waits(7, 3000));
-        assert_eq!(waits(7, 1000).and(&waits(0, 0)), waits(0, 1000));
     }
 
     #[test]

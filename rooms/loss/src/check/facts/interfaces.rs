@@ -88,7 +88,6 @@ impl Inspection<'_> {
             queues: if self.own { queues(link) } else { Vec::new() },
             most_queues: device.most_queues.filter(|most| *most > 0),
             ring_drops: self.losses.at(Place::ReceiveRing, Some(link)).unwrap_or_default(),
-            damaged: self.losses.at(Place::Frame, Some(link)).unwrap_or_default(),
             rp_filter: self.rp_filter(&link.name)?,
             default_route: default.map(|through| through.contains(&link.name)),
         })

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nix::errno::Errno;
 use serde::Serialize;
-use weir_kernel::trace::{Detail, Drop, Trace};
+use weir_trace::{Detail, Drop, Trace};
 
 use crate::places::{Place, Stage};
 use crate::reading::Loss;
@@ -30,8 +30,6 @@ pub struct Lost {
     /// Whether they went to other ports than those of the receivers that were asked for, and were lost for that: nobody's loss
     /// who was asked for.
     pub stray: bool,
-    /// Whether nobody knows in which namespace: their socket was closed, and their queue does not tell.
-    pub somewhere: bool,
 }
 
 impl Lost {
@@ -74,7 +72,7 @@ fn dropped(
     own: &BTreeMap<u64, u64>,
     asked_for: &BTreeSet<u16>,
 ) -> Vec<Lost> {
-    type Key<'a> = (Place, &'a str, &'a str, Option<u64>, bool, bool, bool);
+    type Key<'a> = (Place, &'a str, &'a str, Option<u64>, bool, bool);
     let mut all: BTreeMap<Key<'_>, BTreeMap<u16, u64>> = BTreeMap::new();
     // Who found them damaged is not told: as many as this namespace's sockets count.
     let checksums =
@@ -85,21 +83,22 @@ fn dropped(
     for drop in &trace.drops {
         let mut datagrams = drop.datagrams;
         let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
-        let somewhere = drop.namespace == 0 && place == Place::ClosedUnread;
+        // What was thrown away with its socket tells no namespace: it is told of a port that was asked for.
+        let is_asked = drop.namespace == 0 && place == Place::ClosedUnread && asked_for.contains(&drop.port);
         if drop.namespace == 0 && drop.is_found_by_reader() {
             datagrams = datagrams.min(unnamed);
             unnamed -= datagrams;
-        } else if drop.namespace != namespace && !somewhere {
+        } else if drop.namespace != namespace && !is_asked {
             continue;
         }
         let at_socket = drop.cookie != 0 && !drop.outgoing && own.contains_key(&drop.cookie);
         let others = !asked_for.is_empty() && !asked_for.contains(&drop.port);
-        let is_stray = others && (somewhere || is_chosen_by_port(place));
+        let is_stray = others && is_chosen_by_port(place);
         let cookie = at_socket.then_some(drop.cookie);
-        let key = (place, drop.reason.as_str(), drop.function.as_str(), cookie, others, is_stray, somewhere);
+        let key = (place, drop.reason.as_str(), drop.function.as_str(), cookie, others, is_stray);
         *all.entry(key).or_default().entry(drop.port).or_default() += datagrams;
     }
-    let lost = |((place, reason, function, cookie, _, stray, somewhere), ports): (Key<'_>, BTreeMap<u16, u64>)| Lost {
+    let lost = |((place, reason, function, cookie, _, stray), ports): (Key<'_>, BTreeMap<u16, u64>)| Lost {
         place,
         datagrams: ports.values().sum(),
         source: KFREE_SKB.to_owned(),
@@ -108,7 +107,6 @@ fn dropped(
         ports: most_first(ports),
         cookie,
         stray,
-        somewhere,
     };
     all.into_iter().map(lost).filter(|lost| lost.datagrams > 0).collect()
 }
@@ -161,7 +159,13 @@ fn untold(trace: Option<(&Trace, Detail)>, counted: &[Loss], told: &[Lost]) -> V
     let mut untold = Vec::new();
     for loss in counted.iter().filter(|loss| loss.packets > 0) {
         let of_udp = matches!(loss.place.stage(), Stage::Port | Stage::Socket);
-        let traced = whole && !loss.counter.is_of_card() && !of_udp && (calls || loss.place != Place::NoRoute);
+        // Where the first fragment never came, no tracepoint tells of the datagram.
+        let is_sure = match loss.place {
+            Place::Reassembly => false,
+            Place::NoRoute => calls,
+            _ => !loss.of_card && !of_udp,
+        };
+        let traced = whole && is_sure;
         let known: u64 =
             told.iter().filter(|lost| lost.place.counted_at() == loss.place).map(|lost| lost.datagrams).sum();
         if traced || known >= loss.packets || known > 0 && !of_udp {
@@ -188,7 +192,7 @@ const MOST_PORTS: usize = 16;
 #[cfg(test)]
 mod tests {
     use weir_kernel::counters::Counter;
-    use weir_kernel::trace::Sends;
+    use weir_trace::Sends;
 
     use super::*;
 
@@ -200,7 +204,7 @@ mod tests {
     }
 
     fn counter(place: Place, counter: Counter, packets: u64) -> Loss {
-        Loss { place, counter, interface: 0, name: counter.to_string(), packets }
+        Loss::new(place, counter, 0, counter.to_string(), packets)
     }
 
     fn told(trace: &Trace, detail: Detail, counted: &[Loss]) -> Vec<(Place, u64, String, Option<u64>)> {
@@ -291,7 +295,7 @@ mod tests {
 
     /// Short-lived sockets, of which neither socket nor namespace is known.
     #[test]
-    fn what_was_closed_unread_somewhere_is_told() {
+    fn what_was_closed_unread_is_told_of_the_port_that_was_asked_for() {
         let trace = Trace {
             drops: vec![
                 drop("NOT_SPECIFIED", "udp_destruct_common", 0, 0, 5000, 20),
@@ -300,15 +304,13 @@ mod tests {
             ],
             ..Trace::default()
         };
-        let told = |asked_for: &[u16]| -> Vec<(Place, u64, bool, bool)> {
+        let told = |asked_for: &[u16]| -> Vec<(Place, u64, bool)> {
             let asked_for = asked_for.iter().copied().collect();
             let trace = Some((&trace, Detail::Everything));
             let losses = losses(trace, HERE, &[], &BTreeMap::new(), &asked_for).into_iter();
-            losses.map(|lost| (lost.place, lost.datagrams, lost.stray, lost.somewhere)).collect()
+            losses.map(|lost| (lost.place, lost.datagrams, lost.stray)).collect()
         };
-        assert_eq!(told(&[]), [(Place::ClosedUnread, 25, false, true)]);
-        let (own, stray) = ((Place::ClosedUnread, 20, false, true), (Place::ClosedUnread, 5, true, true));
-        assert_eq!(told(&[5000]), [own, stray]);
+        assert_eq!((told(&[]), told(&[5000])), (vec![], vec![(Place::ClosedUnread, 20, false)]));
     }
 
     #[test]

@@ -52,10 +52,6 @@ pub struct Facts {
     pub reverse_path_drops: Option<Counted>,
     /// Datagrams of which fragments were missing (Ip ReasmFails).
     pub reassembly_failures: Option<Counted>,
-    /// Datagrams that were put together from fragments (Ip ReasmOKs, Ip6 ReasmOKs), of all ports and protocols.
-    pub reassembled: Option<Counted>,
-    /// Datagrams that wait for fragments.
-    pub reassembling: Reassembling,
     /// Datagrams that found UDP's memory used up (Udp MemErrors).
     pub memory_errors: Option<Counted>,
     /// Connection tracking; `None`: not loaded, or not to be seen.
@@ -74,24 +70,6 @@ pub struct Counted {
     /// While we watched.
     pub recent: u64,
 }
-
-/// Datagrams whose fragments wait for others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Reassembling {
-    /// How many waited in all the time that we looked, at least.
-    pub datagrams: u64,
-    /// Bytes that those of IPv4 took, the most that was seen.
-    pub memory: u64,
-}
-
-impl Reassembling {
-    /// Whether more wait than may be under way at whatever moment: one of each processor, and of a few senders.
-    pub(super) fn stays(&self, processors: usize) -> bool {
-        self.datagrams > (processors as u64).max(FEW)
-    }
-}
-
-const FEW: u64 = 4;
 
 /// The memory of a datagram in a receive buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -117,8 +95,6 @@ pub struct Sysctls {
     pub netdev_budget_usecs: Option<u64>,
     /// net.ipv4.udp_mem, pages: all UDP sockets together; the last is the hard limit.
     pub udp_mem: Option<[u64; 3]>,
-    /// net.ipv4.ipfrag_high_thresh: bytes for fragments that wait for others.
-    pub ipfrag_high_thresh: Option<u64>,
 }
 
 /// The receive path of a processor (/proc/net/softnet_stat).
@@ -141,13 +117,16 @@ pub struct Receiver {
     pub address: SocketAddr,
     /// The kernel's number of the socket.
     pub cookie: u64,
+    /// The number of its inode.
+    #[serde(skip)]
+    pub inode: u32,
     /// Who has it open; `None`: not to be seen.
     pub pid: Option<u32>,
     /// Its name.
     pub process: Option<String>,
     /// Its receive buffer, bytes as the kernel accounts them (twice what was asked for).
     pub buffer: u64,
-    /// Bytes in it, the most that was seen.
+    /// Bytes in it at the end.
     pub level: u64,
     /// Drops of the socket.
     pub drops: Counted,
@@ -192,8 +171,6 @@ pub struct Interface {
     pub most_queues: Option<u32>,
     /// Frames that found the ring full.
     pub ring_drops: Counted,
-    /// Frames that came damaged.
-    pub damaged: Counted,
     /// The reverse path filter in force: 0 off, 1 strict, 2 loose.
     pub rp_filter: Option<u8>,
     /// Whether the default route leads through it; `None`: there is none.

@@ -5,7 +5,6 @@ use weir_units::format;
 
 use super::{Case, Finding, change, number};
 use crate::check::facts::{Bridge, Interface};
-use crate::check::load::Load;
 use crate::check::setting::Setting;
 use crate::places::Place;
 
@@ -16,7 +15,6 @@ pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
         findings.extend(ring(case, interface));
         findings.extend(interrupts(case, interface));
         findings.extend(pause(interface));
-        findings.extend(damaged(interface));
         findings.extend(fragments(case, interface));
     }
     for bridge in &case.facts.bridges {
@@ -132,31 +130,12 @@ fn pause(interface: &Interface) -> Option<Finding> {
     )
 }
 
-fn damaged(interface: &Interface) -> Option<Finding> {
-    if interface.damaged.recent == 0 {
-        return None;
-    }
-    let what = format!("{} receives damaged frames", interface.name);
-    let command = "change the cable, the transceiver or the port".to_owned();
-    Some(
-        Finding::advised("frames", Place::Frame, what, command)
-            .counted(format!("ip -s link show {}", interface.name), "damaged frames", interface.damaged)
-            .need("none")
-            .cost("hardware"),
-    )
-}
-
-/// Whether a datagram of the load fits a packet of an interface, as far as is known.
-pub(super) fn fits(interface: &Interface, load: &Load) -> bool {
-    interface.mtu == 0 || load.payload.bytes <= interface.mtu.saturating_sub(IP_AND_UDP)
-}
-
 /// A datagram of several packets is lost with any of them.
 fn fragments(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
-    if fits(interface, case.load) {
+    let room = interface.mtu.saturating_sub(IP_AND_UDP);
+    if interface.mtu == 0 || case.load.payload.bytes <= room {
         return None;
     }
-    let room = interface.mtu.saturating_sub(IP_AND_UDP);
     let failures = case.facts.reassembly_failures.unwrap_or_default();
     // Fragments carry multiples of 8 bytes.
     let each = (interface.mtu.saturating_sub(20) / 8 * 8).max(8);

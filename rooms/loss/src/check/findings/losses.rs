@@ -29,7 +29,7 @@ pub(super) fn audit(case: &Case<'_>, told: &[Finding]) -> Vec<Finding> {
         }
     }
     let named = |receiver: &Receiver| facts.losses.iter().any(|lost| lost.cookie == Some(receiver.cookie));
-    let at_socket = facts.losses.iter().filter(|lost| lost.place.stage() == Stage::Socket && !lost.somewhere);
+    let at_socket = facts.losses.iter().filter(|lost| lost.place.stage() == Stage::Socket);
     let at_socket: BTreeSet<Place> = at_socket.map(|lost| lost.place).collect();
     for receiver in receivers().filter(|receiver| receiver.drops.recent > 0) {
         if !named(receiver) && !has_finding(receiver) {
@@ -52,7 +52,6 @@ fn losing(lost: &Lost, receiver: Option<&Receiver>) -> Finding {
         (None, None) => format!("datagrams are lost now: {title}"),
         (None, Some(ports)) => format!("datagrams to {ports} are lost now: {title}"),
     };
-    let what = if lost.somewhere { format!("{what}, in some namespace of this machine") } else { what };
     let port = receiver.map(|receiver| receiver.address.port()).or(lost.ports.first().copied());
     let account =
         port.map_or_else(|| "weir loss account".to_owned(), |port| format!("weir loss account --port {port}"));

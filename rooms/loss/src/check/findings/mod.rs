@@ -60,20 +60,6 @@ pub(super) fn audit(facts: &Facts, load: &Load, need: Need) -> Vec<Finding> {
     findings
 }
 
-/// What a mean payload does not tell, where some of what came was larger than a packet; for the list of what is not seen.
-pub(super) fn larger_than_the_mean(facts: &Facts, load: &Load) -> Option<String> {
-    let came = facts.reassembled.map_or(0, |reassembled| reassembled.recent);
-    // Else a finding says it.
-    let fits = facts.interfaces.iter().all(|interface| links::fits(interface, load));
-    (facts.payload_is_mean && load.payload.bytes > 0 && came > 0 && fits).then(|| {
-        let (datagrams, payload) = (format::counted(came as usize, "datagram"), load.payload);
-        format!(
-            "whose and how large {datagrams} were that came in fragments (the payload, {payload}, is a mean: larger ones do not fit \
-             a packet)"
-        )
-    })
-}
-
 /// What a finding is made of.
 struct Case<'a> {
     facts: &'a Facts,

@@ -7,7 +7,7 @@ use crate::places::Place;
 
 pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
     let filters = case.facts.interfaces.iter().filter_map(|interface| reverse_path(case, interface));
-    filters.chain(table(case)).chain(missing_fragments(case)).collect()
+    filters.chain(table(case)).collect()
 }
 
 /// Strict, and the way back to far senders leads elsewhere.
@@ -65,43 +65,6 @@ fn table(case: &Case<'_>) -> Option<Finding> {
                 number(wanted.saturating_sub(most).saturating_mul(ENTRY) / 1_000_000)
             )),
     )
-}
-
-/// Fragments are lost on the way, or find no memory to wait for their others.
-fn missing_fragments(case: &Case<'_>) -> Option<Finding> {
-    let failures = case.facts.reassembly_failures.unwrap_or_default();
-    let waiting = case.facts.reassembling;
-    let stays = waiting.stays(case.facts.processors);
-    if failures.recent == 0 && !stays {
-        return None;
-    }
-    let what = if failures.recent > 0 {
-        "datagrams are given up because fragments are missing"
-    } else {
-        "datagrams wait for fragments that do not come"
-    };
-    let thresh = case.facts.settings.ipfrag_high_thresh;
-    let short = thresh.filter(|thresh| waiting.memory.saturating_mul(4) >= thresh.saturating_mul(3));
-    let (finding, cost) = if let Some(thresh) = short {
-        let wanted = thresh.saturating_mul(4);
-        let change = change(Setting::sysctl("net/ipv4/ipfrag_high_thresh"), wanted);
-        let finding = Finding::mended("reassembly", Place::Reassembly, what.to_owned(), vec![change]);
-        (finding, format!("up to {} B of memory in this namespace", number(wanted)))
-    } else {
-        // More memory brings back nothing that was lost on the way.
-        let command = "send datagrams that fit the MTU: fragments are lost on the way, and memory for them is free";
-        let finding = Finding::advised("reassembly", Place::Reassembly, what.to_owned(), command.to_owned());
-        (finding, "more datagrams for the same data".to_owned())
-    };
-    let finding = finding.counted("/proc/net/snmp, Ip ReasmFails", "datagrams given up", failures);
-    let memory = format!("{} datagrams waited all the time, {} B", number(waiting.datagrams), number(waiting.memory));
-    let finding = finding.with("/proc/net/sockstat, FRAG", memory);
-    let finding = match thresh {
-        Some(thresh) => finding.with("/proc/sys/net/ipv4/ipfrag_high_thresh", format!("{} B", number(thresh))),
-        None => finding,
-    };
-    let need = "no fragments at all: payloads that fit a packet; else memory for those that wait up to ipfrag_time";
-    Some(finding.need(need).cost(cost))
 }
 
 /// Bytes of an entry of the table, about.

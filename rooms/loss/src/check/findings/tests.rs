@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::facts::{
-    Bridge, Interface, Moderation, Pause, Queue, Reassembling, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
+    Bridge, Interface, Moderation, Pause, Queue, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
 };
 
 fn audit(facts: &Facts, load: &Load) -> Vec<Finding> {
@@ -27,7 +27,6 @@ fn healthy() -> Facts {
             netdev_budget: Some(300),
             netdev_budget_usecs: Some(8000),
             udp_mem: Some([100_000, 150_000, 200_000]),
-            ipfrag_high_thresh: Some(4_194_304),
         },
         page: Some(4096),
         udp_pages: Some(10),
@@ -79,6 +78,7 @@ fn receiver(buffer: u64) -> Receiver {
     Receiver {
         address: "0.0.0.0:5000".parse().unwrap(),
         cookie: 7,
+        inode: 0,
         pid: Some(4711),
         process: Some("reader".into()),
         buffer,
@@ -117,15 +117,6 @@ fn a_payload_that_is_a_mean_is_told_as_one() {
         });
         assert_eq!(found[0].what.contains("by their mean size"), payload_is_mean, "{found:?}");
     }
-    // A mean that fits says nothing of those that do not.
-    let told = |payload_is_mean, recent, mtu| {
-        let mut facts = Facts { payload_is_mean, reassembled: Some(counted(900, recent)), ..healthy() };
-        facts.interfaces[0].mtu = mtu;
-        larger_than_the_mean(&facts, &load())
-    };
-    let line = told(true, 12, 1500).unwrap();
-    assert!(line.contains("12 datagrams") && line.contains("200B, is a mean"), "{line}");
-    assert_eq!([told(true, 0, 1500), told(false, 12, 1500), told(true, 12, 200)], [None, None, None]);
 }
 
 #[test]
@@ -141,8 +132,6 @@ fn each_fault_is_found_alone() {
     assert_eq!(found(|facts| eth0(facts, &|eth0| eth0.mtu = 200)), ["fragments"]);
     assert_eq!(found(|facts| eth0(facts, &|eth0| eth0.ring = Some(Ring { length: 64, most: 256 }))), ["ring"]);
     assert_eq!(found(|facts| eth0(facts, &|eth0| eth0.moderation = Some(Moderation::default()))), ["interrupts"]);
-    assert_eq!(found(|facts| eth0(facts, &|eth0| eth0.damaged = counted(1, 1))), ["frames"]);
-    assert_eq!(found(|facts| facts.reassembly_failures = Some(counted(4, 2))), ["reassembly"]);
     let missed = |eth0: &mut Interface| {
         (eth0.ring_drops, eth0.pause) = (counted(40, 4), Some(Pause { obeys: true, sends: false }));
         eth0.ring = Some(Ring { length: 4096, most: 4096 });
@@ -157,36 +146,6 @@ fn each_fault_is_found_alone() {
         facts.softnet[1].processed = counted(0, 0);
     };
     assert_eq!(found(busy), ["one_processor"]);
-}
-
-#[test]
-fn datagrams_that_wait_for_fragments_are_found_before_they_are_given_up() {
-    let waits = |datagrams| move |facts: &mut Facts| facts.reassembling = Reassembling { datagrams, memory: 40_000 };
-    // So many may be under way.
-    assert_eq!(found(waits(4)), [""; 0]);
-    let found = findings(waits(5));
-    assert_eq!(found.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["reassembly"]);
-    assert!(found[0].what.ends_with("wait for fragments that do not come"), "{found:?}");
-    let many = |facts: &mut Facts| {
-        waits(5)(facts);
-        facts.processors = 8;
-    };
-    assert_eq!(self::found(many), [""; 0]);
-}
-
-#[test]
-fn memory_for_fragments_is_advised_only_where_it_is_short() {
-    let of = |memory| {
-        let lost = move |facts: &mut Facts| {
-            facts.reassembly_failures = Some(counted(4, 2));
-            facts.reassembling = Reassembling { datagrams: 3, memory };
-        };
-        let finding = findings(lost).remove(0);
-        (finding.changes.len(), finding.command)
-    };
-    let (changes, command) = of(40_000);
-    assert!(changes == 0 && !command.contains("ipfrag") && command.contains("MTU"), "{command}");
-    assert_eq!(of(4_100_000), (1, "sysctl -w net.ipv4.ipfrag_high_thresh=16777216".to_owned()));
 }
 
 /// Whatever was stated: no all-clear while a counter moves.
@@ -207,7 +166,6 @@ fn what_was_counted_before_we_looked_is_no_fault_now() {
         facts.reassembly_failures = Some(counted(1000, 0));
         facts.reverse_path_drops = Some(counted(1000, 0));
         facts.interfaces[0].ring_drops = counted(1000, 0);
-        facts.interfaces[0].damaged = counted(1000, 0);
     };
     assert_eq!(found(past), [""; 0]);
 }

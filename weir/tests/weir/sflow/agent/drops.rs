@@ -5,9 +5,9 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
-use weir_kernel::trace::{Detail, Filter, Tracer};
 use weir_testbed::await_that;
 use weir_testbed::network::cable;
+use weir_trace::{Detail, Filter, Tracer};
 
 use super::{Collector, nft, nft_packets, start};
 
