@@ -2,8 +2,8 @@
 //! publishers, as blocks from any index on.
 //!
 //! Each channel has an index of its own here, which goes on over restarts of its station: what was due meanwhile is a gap
-//! ([`Cause::Restart`](weir_wire::signal::Cause)). Readers keep the index at which they stand. Whoever reads too late finds that the
-//! ring has moved on, and gets a gap for it.
+//! ([`Cause::Restart`](weir_wire::signal::Cause)). A reader is a [`Cursor`] and what it makes of blocks: one that reads too late finds
+//! that the ring has moved on, and gets a gap for it.
 //!
 //! A channel is listed with its first block. Where its scale, offset or unit change, or its place is another channel's, its generation is
 //! the next: readers of the one before get nothing more.
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashTable;
-use weir_wire::signal::{Block, Channel, Limits};
+use weir_wire::signal::{Block, Channel, Limits, OwnedBlock};
 
 use ring::Ring;
 
@@ -59,6 +59,19 @@ pub struct ChannelId {
     /// How often the place was another channel's, or measured otherwise.
     pub generation: u32,
 }
+
+/// Where a reader stands in a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// The channel.
+    pub id: ChannelId,
+    /// Index of the sample that it reads next.
+    pub at: u64,
+}
+
+/// What a reader of all channels keeps of each, in the order of the catalog.
+#[derive(Debug)]
+pub struct Readers<T>(Vec<(Arc<Listed>, T)>);
 
 /// A channel that is kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -175,16 +188,21 @@ impl History {
         self.lock().rings.get(key as usize).map(Ring::extent)
     }
 
-    /// Shows the blocks of a channel from an index on, up to about so many bytes of values, and returns the index to go on at. What is no
-    /// longer there is a gap ([`Cause::Viewer`](weir_wire::signal::Cause)). Of another generation nothing is shown, and the index stays.
-    /// The receiving thread waits meanwhile: look fast, compute later.
-    pub fn read(&self, id: ChannelId, from: u64, most_bytes: usize, look: impl FnMut(Block<'_>)) -> u64 {
-        self.lock().ring(id).map_or(from, |ring| ring.read(from, most_bytes, look))
+    /// A cursor at the first sample at or after a time, or at the end.
+    pub fn cursor(&self, id: ChannelId, time: i64) -> Cursor {
+        Cursor { id, at: self.lock().ring(id).map_or(0, |ring| ring.index_at(time)) }
     }
 
-    /// The index of the first sample at or after a time, or the end.
-    pub fn index_at(&self, key: u32, time: i64) -> u64 {
-        self.lock().rings.get(key as usize).map_or(0, |ring| ring.index_at(time))
+    /// Shows the next blocks, copied, and moves the cursor behind them; `false`: there are none now. What is no longer there is a gap
+    /// ([`Cause::Viewer`](weir_wire::signal::Cause)). Of another generation nothing is shown.
+    pub fn read(&self, cursor: &mut Cursor, look: impl FnMut(Block<'_>)) -> bool {
+        let mut copied = Vec::new();
+        // The receiving thread waits while they are copied, and not while they are looked at.
+        if let Some(ring) = self.lock().ring(cursor.id) {
+            cursor.at = ring.read(cursor.at, MOST_READ, |block| copied.push(OwnedBlock::new(&block)));
+        }
+        copied.iter().map(OwnedBlock::block).for_each(look);
+        !copied.is_empty()
     }
 
     /// Has this done after each batch, on the thread that writes; the first who asks has it.
@@ -196,6 +214,35 @@ impl History {
     fn lock(&self) -> MutexGuard<'_, Kept> {
         // Every change of a ring is complete once its call returns.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Default for Readers<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Readers<T> {
+    /// Follows the catalog. `begin` makes what is kept of a channel that is new, or measured otherwise, or has another's place: of what was
+    /// kept of the one before.
+    pub fn follow(
+        &mut self,
+        history: &History,
+        mut begin: impl FnMut(&Arc<Listed>, Option<(Arc<Listed>, T)>) -> T,
+    ) -> &mut [(Arc<Listed>, T)] {
+        for (at, listed) in history.catalog().iter().enumerate() {
+            match self.0.get_mut(at) {
+                Some((known, _)) if known.id() == listed.id() => known.clone_from(listed),
+                before => {
+                    let before = before.is_some().then(|| self.0.swap_remove(at));
+                    self.0.push((listed.clone(), begin(listed, before)));
+                    let last = self.0.len() - 1;
+                    self.0.swap(at, last);
+                }
+            }
+        }
+        &mut self.0
     }
 }
 
@@ -312,6 +359,9 @@ impl Drop for Writing<'_> {
         }
     }
 }
+
+/// Bytes of values that are copied at once, about.
+pub const MOST_READ: usize = 64 << 10;
 
 /// From one look for a channel that gives way to the next, where there was none.
 const SEARCHES_APART: Duration = Duration::from_secs(1);

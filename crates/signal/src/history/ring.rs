@@ -63,7 +63,7 @@ impl Ring {
         }
     }
 
-    /// See [`super::History::read`].
+    /// Shows what there is from an index on, up to about so many bytes, and returns the index behind it: see [`super::History::read`].
     pub(super) fn read(&self, from: u64, most_bytes: usize, mut look: impl FnMut(Block<'_>)) -> u64 {
         let Some(oldest) = self.runs.front().map(OwnedBlock::block) else { return from };
         let mut at = from;
@@ -93,7 +93,7 @@ impl Ring {
         at
     }
 
-    /// See [`super::History::index_at`]; times may step back between runs, the first that fits is taken.
+    /// See [`super::History::cursor`]; times may step back between runs, the first that fits is taken.
     pub(super) fn index_at(&self, time: i64) -> u64 {
         for run in self.runs.iter().map(OwnedBlock::block) {
             if time < run.time_of(run.end()) {

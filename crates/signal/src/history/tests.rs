@@ -58,7 +58,7 @@ fn channels_that_are_quiet_make_room_for_the_next() {
     assert_eq!(writing.extent(new.id).map(|extent| (extent.begin, extent.end)), Some((10, 10)));
     assert!(!writing.append(dead, &block(10, Values::Samples(Element::I32, &bytes))));
     drop(writing);
-    assert_eq!(history.read(dead, 3, usize::MAX, |_| panic!("of another")), 3);
+    assert!(!history.read(&mut Cursor { id: dead, at: 3 }, |_| panic!("of another")));
     let catalog = history.catalog();
     let names: Vec<&str> = catalog.iter().map(|listed| listed.channel.name.as_str()).collect();
     assert_eq!(names, ["new", "alive"]);
@@ -86,9 +86,10 @@ fn a_clock_that_steps_begins_a_run_with_its_own_time() {
     writing.append(id, &Block { time: 5_000_000_000, ..block(10, Values::Samples(Element::I32, &bytes)) });
     drop(writing);
     let mut seen = Vec::new();
-    assert_eq!(history.read(id, 0, usize::MAX, |block| seen.push((block.first, block.time))), 20);
+    assert!(history.read(&mut Cursor { id, at: 0 }, |block| seen.push((block.first, block.time))));
     assert_eq!(seen, [(0, 0), (10, 5_000_000_000)]);
-    assert_eq!([history.index_at(id.key, 3_500_000), history.index_at(id.key, 5_001_000_000)], [4, 11]);
+    let times = [i64::MIN, 3_500_000, 5_001_000_000, i64::MAX];
+    assert_eq!(times.map(|time| history.cursor(id, time).at), [0, 4, 11, 20]);
 }
 
 proptest! {
@@ -96,7 +97,6 @@ proptest! {
     fn readers_get_each_sample_once_or_a_gap_for_it(
         steps in proptest::collection::vec((0..3_u8, 1..2000_u64), 1..60),
         from in 0..3000_u64,
-        most in 1..5000_usize,
         bytes in 1_000..200_000_usize,
     ) {
         let (history, id) = history(bytes);
@@ -116,9 +116,8 @@ proptest! {
         }
         let extent = history.extent(id.key).expect("a channel");
         prop_assert_eq!(extent.end, end);
-        let (mut at, mut expected) = (from, from);
-        while at < end {
-            let next = history.read(id, at, most, |block| {
+        let (mut cursor, mut expected) = (Cursor { id, at: from }, from);
+        while history.read(&mut cursor, |block| {
                 assert_eq!(block.first, expected);
                 assert_eq!(block.time, expected as i64 * 1_000_000);
                 for (offset, value) in block.each().enumerate() {
@@ -130,11 +129,8 @@ proptest! {
                     assert!(late || gap.cause == Cause::Network && lost.clone().all(|index| missing.contains(&index)));
                 }
                 expected = block.end();
-            });
-            prop_assert!(next > at);
-            at = next;
-        }
-        prop_assert_eq!(expected, end.max(from));
+        }) {}
+        prop_assert_eq!((cursor.at, expected), (end.max(from), end.max(from)));
     }
 }
 
@@ -177,12 +173,12 @@ fn what_is_measured_otherwise_begins_anew() {
     history.write().append(other.id, &samples(10));
     let seen = |id: ChannelId| {
         let mut seen = Vec::new();
-        let next = history.read(id, 7, usize::MAX, |block| {
+        history.read(&mut Cursor { id, at: 7 }, |block| {
             let cause = if let Values::Gap(gap) = block.values { Some(gap.cause) } else { None };
             seen.push((block.first, block.samples(), cause));
         });
-        (next, seen)
+        seen
     };
-    assert_eq!(seen(id), (7, vec![]));
-    assert_eq!(seen(other.id), (20, vec![(7, 3, Some(Cause::Server)), (10, 10, None)]));
+    assert_eq!(seen(id), []);
+    assert_eq!(seen(other.id), [(7, 3, Some(Cause::Server)), (10, 10, None)]);
 }

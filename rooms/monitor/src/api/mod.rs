@@ -20,7 +20,6 @@ mod server;
 mod shown;
 #[cfg(test)]
 mod tests;
-mod thinned;
 
 pub(crate) use live::is_question;
 pub use routes::paths;

@@ -25,10 +25,12 @@ use weir_program::ledger;
 use weir_program::ledger::Shared;
 use weir_program::stop::Stop;
 use weir_service::pulse::Pulse;
+use weir_wire::signal::Block;
 
 use crate::serve::settings::matches;
-use points::{Follower, Point};
-use weir_signal::history::{Catalog, History, Listed};
+use points::Point;
+use weir_signal::history::{Cursor, History, Listed, Readers};
+use weir_signal::thin::BlockThinner;
 
 /// An output, validated.
 #[derive(Clone, Debug, PartialEq)]
@@ -180,9 +182,9 @@ struct Running {
     socket: Option<Socket>,
     /// When it is tried again to have a socket.
     retry: Instant,
-    /// By the key of a channel, with what it is of; `None`: it is not wanted.
-    followers: Vec<(Arc<Listed>, Option<Follower>)>,
-    points: Vec<Point>,
+    /// `None`: it is not wanted.
+    readers: Readers<Option<(Cursor, BlockThinner)>>,
+    points: Vec<(Arc<Listed>, Point)>,
     text: String,
     datagram: String,
 }
@@ -195,12 +197,12 @@ impl Running {
             counts,
             socket: None,
             retry: Instant::now(),
-            followers: Vec::new(),
+            readers: Readers::default(),
             points: Vec::new(),
             text: String::new(),
             datagram: String::new(),
         };
-        running.follow(&running.history.catalog(), true);
+        running.read(i64::MAX, false);
         running
     }
 
@@ -216,62 +218,41 @@ impl Running {
         }
     }
 
-    /// Takes up channels that are new: from their end on at the start, later from their beginning.
-    fn follow(&mut self, catalog: &Catalog, at_end: bool) {
-        for listed in catalog.iter().skip(self.followers.len()) {
-            let extent = self.history.extent(listed.key).unwrap_or_default();
-            let from = if at_end { extent.end } else { extent.begin };
-            let follower = self.output.wants(listed).then(|| Follower::new(from, self.output.most));
-            self.followers.push((listed.clone(), follower));
-        }
-    }
-
     /// Sends what is new; `ended`: also what waits for more to come.
     fn look(&mut self, ended: bool) {
-        let catalog = self.history.catalog();
-        self.follow(&catalog, false);
-        for (listed, at) in catalog.iter().zip(0..) {
-            self.renew(at, listed);
-            let Some((_, Some(follower))) = self.followers.get_mut(at) else { continue };
-            let scaling = (listed.channel.scale, listed.channel.offset);
-            loop {
-                let begin = follower.at();
-                let points = &mut self.points;
-                let next =
-                    self.history.read(listed.id(), begin, READ_BYTES, |block| follower.take(&block, scaling, points));
-                follower.stand(next);
-                if next == begin {
-                    break;
-                }
-            }
-            if ended {
-                follower.close(&mut self.points);
-            }
-            self.counts.points.add(self.points.len() as u64);
-            for at in 0..self.points.len() {
-                let point = self.points[at];
-                self.write(listed, &point);
-            }
-            self.points.clear();
+        self.read(i64::MIN, ended);
+        self.counts.points.add(self.points.len() as u64);
+        for (listed, point) in std::mem::take(&mut self.points) {
+            self.write(&listed, &point);
         }
         self.send();
     }
 
-    /// A channel that is measured otherwise, or another one in its place, begins after what was left of it as it was.
-    fn renew(&mut self, at: usize, listed: &Arc<Listed>) {
-        let Some((known, follower)) = self.followers.get_mut(at) else { return };
-        if known.id() == listed.id() {
-            return;
-        }
-        let before = std::mem::replace(known, listed.clone());
-        let extent = self.history.extent(listed.key).unwrap_or_default();
-        let next = self.output.wants(listed).then(|| Follower::new(extent.begin, self.output.most));
-        let Some(mut follower) = std::mem::replace(follower, next) else { return };
-        let mut left = Vec::new();
-        follower.close(&mut left);
-        self.counts.points.add(left.len() as u64);
-        for point in &left {
-            self.write(&before, point);
+    /// Makes points of what is new: of channels that are new from a time on.
+    fn read(&mut self, from: i64, ended: bool) {
+        let Self { readers, history, output, points, .. } = self;
+        let mut add = |listed: &Arc<Listed>, block: &Block<'_>| {
+            let made = Point::of(block, (listed.channel.scale, listed.channel.offset));
+            points.extend(made.map(|point| (listed.clone(), point)));
+        };
+        let readers = readers.follow(history, |listed, before| {
+            // What is left of a channel as it was.
+            if let Some((before, Some((_, mut thinner)))) = before {
+                thinner.flush(|block| add(&before, &block));
+            }
+            let is_wanted = output.wants(listed);
+            is_wanted.then(|| (history.cursor(listed.id(), from), BlockThinner::new(1)))
+        });
+        for (listed, reader) in readers {
+            let Some((cursor, thinner)) = reader else { continue };
+            while history.read(cursor, |block| {
+                let each = (block.rate.per_s() / output.most).ceil().clamp(1.0, f64::from(u32::MAX)) as u32;
+                thinner.set_bucket(each, |block| add(listed, &block));
+                thinner.push(&block, |block| add(listed, &block));
+            }) {}
+            if ended {
+                thinner.flush(|block| add(listed, &block));
+            }
         }
     }
 
@@ -351,6 +332,3 @@ const FRAME: usize = 3;
 const LOOKS_APART: Duration = Duration::from_millis(20);
 
 const RETRIES_APART: Duration = Duration::from_secs(1);
-
-/// Values read at once, while the receiving thread waits.
-const READ_BYTES: usize = 64 << 10;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_service::pulse::Pulses;
 use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Rate, Values};
 
-use super::points::{Follower, Point, What};
+use super::points::{Point, What};
 use super::*;
 use weir_signal::history::{Bounds, History};
 
@@ -21,13 +21,14 @@ fn bytes(values: impl IntoIterator<Item = f32>) -> Vec<u8> {
 
 #[test]
 fn points_keep_peaks_and_tell_of_gaps() {
-    let mut follower = Follower::new(0, 100.0);
+    let mut thinner = BlockThinner::new(10);
     let mut points = Vec::new();
+    let mut add = |block: Block<'_>| points.extend(Point::of(&block, (2.0, 0.0)));
     // Ten samples a point: a peak in the second of them, a gap in the third.
     let mut values = vec![1.0; 25];
     values[13] = 9.0;
-    follower.take(&block(0, Values::Samples(Element::F32, &bytes(values))), (2.0, 0.0), &mut points);
-    follower.take(&block(25, Values::Gap(Gap { samples: 5, cause: Cause::Socket })), (2.0, 0.0), &mut points);
+    thinner.push(&block(0, Values::Samples(Element::F32, &bytes(values))), &mut add);
+    thinner.push(&block(25, Values::Gap(Gap { samples: 5, cause: Cause::Socket })), &mut add);
     let at = |index: i64| 1_000_000_000 + index * 1_000_000;
     assert_eq!(
         points,
@@ -39,10 +40,9 @@ fn points_keep_peaks_and_tell_of_gaps() {
         ]
     );
     // Slow ones are told at once, each; what is no number is not told.
-    let mut slow = Follower::new(0, 1000.0);
-    points.clear();
-    slow.take(&block(0, Values::Samples(Element::F32, &bytes([1.0, f32::NAN]))), (1.0, 0.5), &mut points);
-    assert_eq!(points, [Point { time: at(0), what: What::Value(1.5) }]);
+    let values = bytes([1.0, f32::NAN]);
+    let slow = block(0, Values::Samples(Element::F32, &values));
+    assert_eq!(Point::of(&slow, (1.0, 0.5)).collect::<Vec<_>>(), [Point { time: at(0), what: What::Value(1.5) }]);
 }
 
 fn listed(name: &str) -> Listed {
@@ -185,8 +185,7 @@ fn what_is_measured_otherwise_begins_anew() {
     write("T", 1.0, 0);
     running.look(false);
     write("mT", 1e3, 5);
-    running.renew(0, &history.catalog()[0]);
-    let left = std::mem::take(&mut running.datagram);
-    assert!(left.starts_with("signal,channel=a,station=mag,stream=full,unit=T value=1"), "{left}");
-    assert_eq!(running.followers[0].1.as_ref().map(Follower::at), Some(5));
+    running.read(i64::MIN, true);
+    let made: Vec<_> = running.points.iter().map(|(listed, point)| (&*listed.channel.unit, point.what)).collect();
+    assert_eq!(made, [("T", What::Envelope(1.0, 1.0, 1.0)), ("mT", What::Envelope(1e3, 1e3, 1e3))]);
 }

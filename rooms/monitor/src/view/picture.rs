@@ -19,7 +19,7 @@ use weir_wire::signal::Values;
 use super::curve::Curve;
 use super::trace::{Column, Trace};
 use crate::api::{Alarm, Shown, State};
-use weir_signal::history::Listed;
+use weir_signal::history::{Cursor, Listed, Readers};
 
 /// How it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,8 +47,14 @@ pub(super) struct Signals {
     /// Columns of dots that curves had in the last picture.
     width: Shared<u16>,
     paused: bool,
-    /// Samples missing so far, by key, and up to which index they are counted.
-    missing: HashMap<u32, (u64, u64)>,
+    readers: Readers<Counted>,
+}
+
+/// What has been read of a channel.
+struct Counted {
+    cursor: Cursor,
+    value: Option<f64>,
+    missing: u64,
 }
 
 /// A row of the table.
@@ -84,7 +90,7 @@ impl Signals {
             traces: Vec::new(),
             width: Shared::new(0),
             paused: false,
-            missing: HashMap::new(),
+            readers: Readers::default(),
         };
         signals.advance();
         signals
@@ -98,42 +104,31 @@ impl Signals {
 
     fn read_rows(&mut self) {
         let states: HashMap<u32, State> = self.shown.states().into_iter().map(|state| (state.key, state)).collect();
-        let (history, missing, before) = (self.shown.history(), &mut self.missing, &self.rows);
-        let row = |listed: &Arc<Listed>| {
-            let extent = history.extent(listed.key).unwrap_or_default();
-            let (at, gone) = missing.entry(listed.key).or_insert((extent.begin, 0));
-            // What is measured otherwise begins anew.
-            if before.get(listed.key as usize).is_some_and(|before| before.listed.id() != listed.id()) {
-                *at = extent.begin;
-            }
-            let mut value = None;
-            loop {
-                let begin = *at;
-                *at = history.read(listed.id(), begin, READ_BYTES, |block| {
-                    value = block.last();
-                    if let Values::Gap(gap) = block.values {
-                        *gone += gap.samples;
-                    }
-                });
-                if *at == begin {
-                    break;
+        let history = self.shown.history();
+        let begin = |listed: &Arc<Listed>, before: Option<(_, Counted)>| Counted {
+            cursor: history.cursor(listed.id(), i64::MIN),
+            value: None,
+            missing: before.map_or(0, |(_, before)| before.missing),
+        };
+        let row = |(listed, reader): &mut (Arc<Listed>, Counted)| {
+            let Counted { cursor, value, missing } = reader;
+            while history.read(cursor, |block| {
+                *value = block.last();
+                if let Values::Gap(gap) = block.values {
+                    *missing += gap.samples;
                 }
-            }
-            // Nothing new: what is the last stays it.
-            if value.is_none() && extent.end > 0 {
-                history.read(listed.id(), extent.end - 1, 64, |block| value = block.last());
-            }
+            }) {}
             let channel = &listed.channel;
             let none = State { key: listed.key, ..State::default() };
             Signal {
                 listed: listed.clone(),
                 value: value.map(|value| value * channel.scale + channel.offset),
                 state: states.get(&listed.key).cloned().unwrap_or(none),
-                missing: *gone,
-                samples: extent.end,
+                missing: *missing,
+                samples: cursor.at,
             }
         };
-        self.rows = history.catalog().iter().map(row).collect();
+        self.rows = self.readers.follow(history, begin).iter_mut().map(row).collect();
         self.cursor = self.cursor.min(self.rows.len().saturating_sub(1));
     }
 
@@ -426,9 +421,6 @@ const LONGEST_S: f64 = 600.0;
 
 /// Of the numbers at the left of a curve.
 const SCALE_WIDTH: u16 = 10;
-
-/// Read at once, while the receiving thread waits.
-const READ_BYTES: usize = 64 << 10;
 
 const COLOURS: [Color; 6] =
     [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::LightBlue, Color::LightRed];
