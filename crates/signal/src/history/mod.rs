@@ -40,7 +40,7 @@ pub struct Bounds {
     pub bytes: usize,
     /// At most so many channels.
     pub channels: usize,
-    /// A channel that has had nothing for so long gives way to another where there are too many.
+    /// A channel that has had nothing for so long, or has ended, gives way to another where there are too many.
     pub quiet: Duration,
 }
 
@@ -71,7 +71,7 @@ pub struct Cursor {
 
 /// What a reader of all channels keeps of each, in the order of the catalog.
 #[derive(Debug)]
-pub struct Readers<T>(Vec<(Arc<Listed>, T)>);
+pub struct Readers<T>(pub Vec<(Arc<Listed>, T)>);
 
 /// A channel that is kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,6 +86,8 @@ pub struct Listed {
     pub stream: String,
     /// What it is.
     pub channel: Channel,
+    /// The limits that are in force: those of the channel, unless [`Writing::set_limits`] has set others.
+    pub limits: Limits,
 }
 
 impl Listed {
@@ -100,7 +102,8 @@ impl Listed {
         same(*scale, other.scale) && same(*offset, other.offset) && *unit == other.unit
     }
 
-    fn is_called(&self, station: &str, stream: &str, name: &str) -> bool {
+    /// By what it is called.
+    pub fn is_called(&self, station: &str, stream: &str, name: &str) -> bool {
         self.channel.name == name && self.stream == stream && self.station == station
     }
 }
@@ -119,6 +122,8 @@ pub struct Extent {
     pub begin_time: i64,
     /// Time behind the newest.
     pub end_time: i64,
+    /// Its sender has ended in order: nothing more is expected.
+    pub has_ended: bool,
 }
 
 #[derive(Debug, Default)]
@@ -132,17 +137,6 @@ struct Kept {
     /// Places by what the channels are called: of thousands each is found at once.
     names: HashTable<u32>,
     hash: foldhash::fast::RandomState,
-}
-
-/// Where a channel is kept.
-#[derive(Clone, Debug)]
-pub struct Placed {
-    /// By which it is read.
-    pub id: ChannelId,
-    /// The channel as it was measured until now, if it is measured otherwise from now on: what it had is gone.
-    pub renewed: Option<Arc<Listed>>,
-    /// Another channel had its place until now.
-    pub is_another: bool,
 }
 
 /// Wakes readers.
@@ -249,30 +243,30 @@ impl<T> Readers<T> {
 impl Writing<'_> {
     /// Keeps a channel from now on, or changes what is known of it: found by its station, stream and name. `None`: there are too many.
     /// One that is measured otherwise than before begins anew: nothing that came before is shown as what it never was.
-    pub fn channel(&mut self, station: &str, stream: &str, channel: &Channel) -> Option<Placed> {
+    pub fn channel(&mut self, station: &str, stream: &str, channel: &Channel) -> Option<ChannelId> {
         let Bounds { channels, quiet, .. } = self.history.bounds;
         let (kept, now) = (&mut *self.kept, self.now);
         let hash = kept.hash.hash_one((station, stream, channel.name.as_str()));
         let Kept { names, catalog, .. } = kept;
         let known = names.find(hash, |&key| catalog[key as usize].is_called(station, stream, &channel.name)).copied();
-        let (key, is_another) = match known {
-            Some(key) => (key, false),
-            None if kept.catalog.len() < channels => (kept.catalog.len() as u32, false),
-            None => (kept.give_way(quiet, now)?, true),
+        let key = match known {
+            Some(key) => key,
+            None if kept.catalog.len() < channels => kept.catalog.len() as u32,
+            None => kept.give_way(quiet, now)?,
         };
         let at = key as usize;
         let before = kept.catalog.get(at).cloned();
         if let Some(listed) = before.as_ref().filter(|listed| known.is_some() && listed.channel == *channel) {
-            return Some(Placed { id: listed.id(), renewed: None, is_another });
+            return Some(listed.id());
         }
         let mut generation = before.as_ref().map_or(0, |listed| listed.generation);
-        let renewed = before.filter(|listed| known.is_some() && !listed.is_measured_as(channel));
-        if is_another || renewed.is_some() {
+        if before.is_some_and(|listed| known.is_none() || !listed.is_measured_as(channel)) {
             generation = generation.wrapping_add(1);
-            kept.rings[at].renew(!is_another);
+            kept.rings[at].renew(known.is_some());
         }
         let (station, stream, channel) = (station.to_owned(), stream.to_owned(), channel.clone());
-        let listed = Arc::new(Listed { key, generation, station, stream, channel });
+        let limits = channel.limits;
+        let listed = Arc::new(Listed { key, generation, station, stream, channel, limits });
         let id = listed.id();
         // Readers have the catalog as it was.
         let catalog = Arc::make_mut(&mut kept.catalog);
@@ -289,16 +283,22 @@ impl Writing<'_> {
             let Kept { names, hash: state, catalog, .. } = kept;
             names.insert_unique(hash, key, |&key| catalog[key as usize].hash(state));
         }
-        Some(Placed { id, renewed, is_another })
+        Some(id)
     }
 
     /// A channel has other limits from now on.
     pub fn set_limits(&mut self, key: u32, limits: Limits) {
         let catalog = &mut self.kept.catalog;
-        if let Some(listed) = catalog.get(key as usize).filter(|listed| listed.channel.limits != limits) {
-            let channel = Channel { limits, ..listed.channel.clone() };
-            let listed = Listed { channel, ..(**listed).clone() };
+        if let Some(listed) = catalog.get(key as usize).filter(|listed| listed.limits != limits) {
+            let listed = Listed { limits, ..(**listed).clone() };
             Arc::make_mut(catalog)[key as usize] = Arc::new(listed);
+        }
+    }
+
+    /// The sender of a channel has ended in order: nothing more is expected, until something comes.
+    pub fn end(&mut self, id: ChannelId) {
+        if self.kept.ring(id).is_some() {
+            self.kept.rings[id.key as usize].has_ended = true;
         }
     }
 
@@ -334,13 +334,16 @@ impl Kept {
         self.rings.get(listed.key as usize)
     }
 
-    /// The place of the channel that has had nothing for the longest time, if that is so long at least; looked for once a second.
+    /// The place of a channel that has ended, or else of the one that has had nothing for the longest time, if that is so long at least;
+    /// looked for once a second.
     fn give_way(&mut self, quiet: Duration, now: Instant) -> Option<u32> {
         if self.searched.is_some_and(|then| now < then + SEARCHES_APART) {
             return None;
         }
-        let (at, written) = self.written.iter().enumerate().min_by_key(|&(_, written)| *written)?;
-        if now.saturating_duration_since(*written) < quiet {
+        let has_ended = |at: usize| self.rings[at].has_ended;
+        let places = self.written.iter().enumerate();
+        let (at, written) = places.min_by_key(|&(at, written)| (!has_ended(at), *written))?;
+        if now.saturating_duration_since(*written) < quiet && !has_ended(at) {
             self.searched = Some(now);
             return None;
         }

@@ -17,6 +17,8 @@ pub(super) struct Ring {
     end_time: i64,
     /// Where it began anew.
     renewed: u64,
+    /// See [`Extent::has_ended`].
+    pub(super) has_ended: bool,
 }
 
 impl Ring {
@@ -27,6 +29,7 @@ impl Ring {
             end: self.end,
             begin_time: first.map_or(self.end_time, |run| run.time),
             end_time: self.end_time,
+            has_ended: self.has_ended,
         }
     }
 
@@ -43,6 +46,7 @@ impl Ring {
         self.bytes += block.values.bytes().len();
         self.end = block.end();
         self.end_time = block.time_of(block.end());
+        self.has_ended = false;
     }
 
     /// Begins anew: what there is means something else than what comes next. `is_same`: of the same channel, whose readers go on.

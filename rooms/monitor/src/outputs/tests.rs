@@ -47,7 +47,8 @@ fn points_keep_peaks_and_tell_of_gaps() {
 
 fn listed(name: &str) -> Listed {
     let channel = Channel { name: name.into(), unit: "T".into(), ..Channel::default() };
-    Listed { key: 0, generation: 0, station: "mag,1".into(), stream: "full".into(), channel }
+    let limits = channel.limits;
+    Listed { key: 0, generation: 0, station: "mag,1".into(), stream: "full".into(), channel, limits }
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn what_comes_is_sent_in_datagrams_that_fit_a_frame() {
     let outputs = Outputs::start(&[output], &history, |name| pulses.pulse(name)).unwrap();
     let channel = Channel { name: "coil".into(), ..Channel::default() };
     let mut writing = history.write();
-    let key = writing.channel("mag", "full", &channel).unwrap().id;
+    let key = writing.channel("mag", "full", &channel).unwrap();
     writing.append(key, &block(0, Values::Samples(Element::F32, &bytes((0..500_u16).map(f32::from)))));
     writing.append(key, &block(500, Values::Gap(Gap { samples: 7, cause: Cause::Network })));
     drop(writing);
@@ -117,7 +118,7 @@ fn a_reload_changes_what_is_another_and_nothing_else() {
     let channel = Channel { name: "coil".into(), ..Channel::default() };
     let append = |first: u64| {
         let mut writing = history.write();
-        let key = writing.channel("mag", "full", &channel).unwrap().id;
+        let key = writing.channel("mag", "full", &channel).unwrap();
         writing.append(key, &block(first, Values::Samples(Element::F32, &bytes([1.0; 5]))));
     };
     let heard = |at: usize| {
@@ -148,13 +149,13 @@ fn the_key_of_a_channel_that_was_forgotten_is_another_ones() {
     server.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let history = Arc::new(History::new(Bounds { channels: 1, quiet: Duration::ZERO, ..Bounds::default() }));
     let channel = |name: &str| Channel { name: name.into(), ..Channel::default() };
-    let first = history.write().channel("mag", "full", &channel("a")).unwrap().id;
+    let first = history.write().channel("mag", "full", &channel("a")).unwrap();
     let to = server.local_addr().unwrap();
     let output = Output { to, format: Format::Influx, channels: vec!["b".into()], most: 1e4 };
     let pulses = Pulses::new();
     let outputs = Outputs::start(&[output], &history, |name| pulses.pulse(name)).unwrap();
     let mut writing = history.write();
-    let key = writing.channel("mag", "full", &channel("b")).unwrap().id;
+    let key = writing.channel("mag", "full", &channel("b")).unwrap();
     assert_eq!((key.key, key.generation), (first.key, 1));
     writing.append(key, &block(0, Values::Samples(Element::F32, &bytes([1.0; 5]))));
     drop(writing);
@@ -179,7 +180,7 @@ fn what_is_measured_otherwise_begins_anew() {
     let mut running = Running::new(output, history.clone(), Arc::default());
     let write = |unit: &str, scale, first| {
         let mut writing = history.write();
-        let key = writing.channel("mag", "full", &channel(unit, scale)).unwrap().id;
+        let key = writing.channel("mag", "full", &channel(unit, scale)).unwrap();
         writing.append(key, &block(first, Values::Samples(Element::F32, &bytes([1.0; 5]))));
     };
     write("T", 1.0, 0);

@@ -15,7 +15,6 @@ use weir_service::privileges::Needs;
 use weir_service::{Launch, Service, Setup};
 
 use super::config::{Config, Origin};
-use super::derive::Derive;
 use super::keeper::Keeper;
 use super::ledger::Ledger;
 use super::open::Open;
@@ -54,10 +53,9 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     open.set_peers(settings.peers.clone());
     let stop = Stop::new().context("make a stop")?;
     let pulse = service.pulse("receive");
-    let derive = Derive::new(&settings.derive);
     let (shared, stopped) = (open.clone(), stop.clone());
     let receive = move || {
-        let mut follow = Follow::new(Keeper::new(&shared, derive)).counting(shared.changes.clone());
+        let mut follow = Follow::new(Keeper::new(&shared)).counting(shared.changes.clone());
         receiver.run(&mut follow, &stopped, &pulse);
     };
     let receiving = thread::Builder::new().name("receive".into()).spawn(receive).context("start thread receive")?;

@@ -14,7 +14,7 @@ use super::board::Board;
 use super::events::Events;
 use super::ledger::{Ledger, StreamCount};
 use super::publish::Sent;
-use super::settings::{Derive, Watching};
+use super::settings::Watching;
 use crate::api::{Acknowledged, Alarm, Event, NotAcknowledged, Shown, State};
 use crate::outputs::{Told, latest};
 use weir_signal::history::{History, Listed};
@@ -26,6 +26,7 @@ pub(super) struct Open {
     pub(super) history: Arc<History>,
     pub(super) events: Events,
     board: Mutex<Board>,
+    watching: Mutex<Arc<Watching>>,
     streams: Mutex<Streams>,
     receive: receive::Open,
     sent: Option<Arc<Sent>>,
@@ -35,11 +36,8 @@ pub(super) struct Open {
     began: Instant,
     /// Channels that there was no room for.
     crowded: AtomicU64,
-    forgotten: AtomicU64,
     /// Samples that were due while a station did not run.
     restart: AtomicU64,
-    /// What a reload has derived from now on, until the receiving thread takes it up.
-    derive: Mutex<Option<Vec<Derive>>>,
 }
 
 /// Streams that are known, and what has become of each.
@@ -94,12 +92,11 @@ pub(crate) const REFUSALS: [(&str, &str); 12] = [
 impl Open {
     /// With a history to write to.
     pub(super) fn new(history: Arc<History>, watching: &Arc<Watching>, receive: receive::Open) -> Self {
-        let mut board = Board::default();
-        board.rewatch(watching.clone());
         Self {
             history,
             events: Events::default(),
-            board: Mutex::new(board),
+            board: Mutex::default(),
+            watching: Mutex::new(watching.clone()),
             streams: Mutex::default(),
             receive,
             sent: None,
@@ -108,9 +105,7 @@ impl Open {
             peers: Mutex::default(),
             began: Instant::now(),
             crowded: AtomicU64::new(0),
-            forgotten: AtomicU64::new(0),
             restart: AtomicU64::new(0),
-            derive: Mutex::default(),
         }
     }
 
@@ -119,7 +114,7 @@ impl Open {
         Self { sent, outputs, ..self }
     }
 
-    /// Locked after the history where both are.
+    /// Locked before the history where both are.
     pub(super) fn board(&self) -> MutexGuard<'_, Board> {
         // A state is whole between two calls.
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
@@ -136,12 +131,25 @@ impl Open {
         i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// Limits and times have changed: whoever is told of a channel is told those that are in force.
-    pub(super) fn rewatch(&self, watching: Arc<Watching>) {
+    /// By what channels are watched.
+    pub(super) fn watching(&self) -> Arc<Watching> {
+        self.watching.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// That has changed: whoever is told of a channel is told the limits that are in force.
+    pub(super) fn rewatch(&self, watching: &Arc<Watching>) {
+        *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = watching.clone();
+        let catalog = self.history.catalog();
         let mut writing = self.history.write();
-        let mut board = self.board();
-        board.rewatch(watching);
-        board.all_limits().into_iter().for_each(|(key, limits)| writing.set_limits(key, limits));
+        for listed in catalog.iter() {
+            writing.set_limits(listed.key, watching.limits(&listed.station, &listed.channel));
+        }
+    }
+
+    /// Looks at what is new of all channels.
+    pub(super) fn look(&self) {
+        let told = self.board().look(&self.history, &self.watching(), self.now(), self.wall());
+        self.events.extend(told);
     }
 
     pub(super) fn set_peers(&self, peers: Vec<String>) {
@@ -156,22 +164,8 @@ impl Open {
         self.crowded.load(Ordering::Relaxed) + self.changes.refused.load(Ordering::Relaxed)
     }
 
-    /// Other channels are made of others from now on.
-    pub(super) fn set_derive(&self, derive: Vec<Derive>) {
-        *self.derive.lock().unwrap_or_else(PoisonError::into_inner) = Some(derive);
-    }
-
-    /// What a reload has changed of that, once.
-    pub(super) fn changed_derive(&self) -> Option<Vec<Derive>> {
-        self.derive.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
     pub(super) fn count_restart(&self, samples: u64) {
         self.restart.fetch_add(samples, Ordering::Relaxed);
-    }
-
-    pub(super) fn count_forgotten(&self) {
-        self.forgotten.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What was not taken so far, by reason, each with what to do.
@@ -223,7 +217,7 @@ impl Open {
             in_alarm: states.iter().filter(|state| state.alarm != Alarm::None).count(),
             unacknowledged: states.iter().filter(|state| state.unacknowledged != Alarm::None).count(),
             crowded_channels: self.crowded(),
-            forgotten_channels: self.forgotten.load(Ordering::Relaxed),
+            forgotten_channels: self.board().forgotten,
             events: self.events.count(),
             received,
             due_in_restarts: self.restart.load(Ordering::Relaxed),

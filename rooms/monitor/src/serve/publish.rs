@@ -146,7 +146,8 @@ fn channel(settings: &Publish, listed: &Listed, id: u16) -> Channel {
     let Listed { station, stream, channel, .. } = listed;
     let bucket = if channel.bucket == 0 { 0 } else { channel.bucket.max(settings.bucket(channel.rate)) };
     let (origin, origin_stream) = (station.clone(), stream.clone());
-    Channel { id, origin, origin_stream, priority: settings.priority, bucket, ..channel.clone() }
+    let (priority, limits) = (settings.priority, listed.limits);
+    Channel { id, origin, origin_stream, priority, bucket, limits, ..channel.clone() }
 }
 
 /// Periods from 1970 to a time, to the nearest.

@@ -386,7 +386,7 @@ fn in_words(state: &State) -> (&'static str, bool) {
 
 /// From where to where a curve is drawn: as its metadata says, else what there is of it.
 fn scale_of(row: &Signal, columns: &[Column]) -> (f64, f64) {
-    let limits = &row.listed.channel.limits;
+    let limits = &row.listed.limits;
     let (least, greatest) = columns.iter().fold((f64::NAN, f64::NAN), |(least, greatest), column| {
         (least.min(column.least), greatest.max(column.greatest))
     });

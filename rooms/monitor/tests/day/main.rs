@@ -57,7 +57,7 @@ impl Witness for Idle {
 
 impl Sink for Keeper<'_> {
     fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
-        let key = self.history.write().channel(&stream.station, &stream.name, channel).unwrap().id;
+        let key = self.history.write().channel(&stream.station, &stream.name, channel).unwrap();
         self.keys.insert((stream.session, channel.id), key);
         self.recorder.channel(stream, channel);
     }

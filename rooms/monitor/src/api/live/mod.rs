@@ -310,7 +310,7 @@ impl Feed {
 /// A channel, as pages and REST are told it.
 pub(super) fn described(listed: &Listed) -> Value {
     let channel = &listed.channel;
-    let limits = channel.limits;
+    let limits = listed.limits;
     json!({
         "key": listed.key,
         "station": listed.station,
