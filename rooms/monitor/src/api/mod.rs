@@ -25,6 +25,7 @@ pub(crate) use live::is_question;
 pub use routes::paths;
 pub use server::Server;
 pub use shown::{Acknowledged, Alarm, Event, NotAcknowledged, Severity, Shown, State};
+pub(crate) use shown::{is_loss, words};
 pub use weir_service::http::{Error, Serving, Settings};
 
 use std::sync::Arc;

@@ -5,8 +5,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use weir_program::pulse::Pulses;
 use weir_program::stop::Stop;
-use weir_service::pulse::Pulses;
 
 use super::board::LOOKS_APART;
 use super::keeper::Keeper;

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 use weir_program::clock::{Nanos, nanos};
+use weir_program::pulse::Pulse;
 use weir_program::stop::Stop;
-use weir_service::pulse::Pulse;
 use weir_wire::signal::{Block, Cause, Channel, Rate};
 
 use super::ledger::SentCount;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use weir_program::config::{Document, Table};
 use weir_program::stop::Stop;
 use weir_service::losses::{Line, Losses};
-use weir_service::pulse::Pulses;
 use weir_service::{Fixed, Room};
 use weir_units::expression::Expression;
 use weir_units::format::counted;
@@ -20,7 +19,6 @@ use super::derive;
 use super::open::Open;
 use super::settings::{Derive, Settings, matches};
 use crate::api::Severity;
-use crate::outputs::Outputs;
 
 /// The control thread's own.
 pub(super) struct Server<'a> {
@@ -43,10 +41,6 @@ pub(super) struct Parts {
     pub(super) open: Arc<Open>,
     pub(super) stop: Stop,
     pub(super) threads: Vec<JoinHandle<()>>,
-    /// `None`: they have ended.
-    pub(super) outputs: Option<Outputs>,
-    /// Of threads that a reload starts.
-    pub(super) pulses: Pulses,
     pub(super) http: SocketAddr,
 }
 
@@ -91,15 +85,9 @@ impl Room for Server<'_> {
         for key in self.config.stays(&config).into_iter().filter(|key| !matches!(*key, "admin" | "user")) {
             tracing::warn!("{key}: a reload does not change it (restart for it)");
         }
-        let before = &self.settings;
         self.parts.open.rewatch(&settings.watching);
         self.parts.open.set_peers(settings.peers.clone());
-        if before.outputs != settings.outputs
-            && let Some(outputs) = &mut self.parts.outputs
-        {
-            let (history, pulses) = (&self.parts.open.history, &self.parts.pulses);
-            outputs.change(&settings.outputs, history, |name| pulses.pulse(name)).context("start an output")?;
-        }
+        self.parts.open.outputs.change(&settings.outputs, &self.parts.open.history);
         self.settings.outputs = settings.outputs;
         self.settings.watching = settings.watching;
         self.unfit = Some(Instant::now() + FITS_WITHIN);
@@ -114,9 +102,7 @@ impl Room for Server<'_> {
             let _ = thread.join();
         }
         // What came last is sent, too.
-        if let Some(outputs) = self.parts.outputs.take() {
-            outputs.end();
-        }
+        self.parts.open.outputs.look(&self.parts.open.history, true);
         self.parts.open.look();
         self.log();
     }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_monitor::archive::{self, Limits, Recorder, State};
-use weir_service::pulse::Pulses;
+use weir_program::pulse::Pulses;
 use weir_signal::history::{Bounds, ChannelId, History};
 use weir_signal::receive::{self, Moment, News, Sessions, Sink, Stream, Witness};
 use weir_testbed::random;

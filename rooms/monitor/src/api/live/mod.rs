@@ -23,11 +23,11 @@ use serde_json::{Value, json};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 use weir_service::http::{End, Said, Socket};
-use weir_wire::signal::{Clock, Flags, Header, Kind};
+use weir_wire::signal::{Cause, Clock, Flags, Header, Kind};
 
 use super::routes::millis;
 use super::rows::bucket;
-use super::{Acknowledged, Api, Event, News, State};
+use super::{Acknowledged, Api, Event, News, State, is_loss, words};
 use ask::Ask;
 use feed::{Feed, Message};
 use weir_signal::history::{Catalog, Listed};
@@ -98,7 +98,9 @@ impl Client {
         let mut work = Work::None;
         let peers = self.api.shown.peers();
         let (version, read_only) = (env!("CARGO_PKG_VERSION"), self.api.read_only);
-        self.tell(json!({"hello": {"version": version, "peers": peers, "read_only": read_only}})).await?;
+        let causes: serde_json::Map<_, _> = Cause::ALL.into_iter().map(in_words).collect();
+        let hello = json!({"version": version, "peers": peers, "read_only": read_only, "causes": causes});
+        self.tell(json!({"hello": hello})).await?;
         self.tell_channels().await?;
         let known = self.api.news.borrow().clone();
         self.tell_news(&known).await?;
@@ -305,6 +307,12 @@ impl Feed {
     fn begin(&self) -> Value {
         json!({"key": self.key, "bucket": self.thinner.bucket(), "first": self.cursor.at})
     }
+}
+
+/// What pages say of a cause.
+fn in_words(cause: Cause) -> (String, Value) {
+    let (place, remedy) = words(cause);
+    (cause.name().to_owned(), json!({"place": place, "remedy": remedy, "loss": is_loss(cause)}))
 }
 
 /// A channel, as pages and REST are told it.
