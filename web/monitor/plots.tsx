@@ -4,8 +4,9 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { count, lasting } from '../ground/quantity';
 import { visible } from '../ground/text';
+import { Swatch } from '../ground/theme';
 import { Acknowledged } from './acknowledge';
-import { ageOf, type Channel, causes, inWords, type State, shown, states } from './feed';
+import { type Channel, causes, inWords, type State, serverTime, shown, states } from './feed';
 import { TIME_MARKS, VALUE_MARKS } from './plot/painter';
 import { marks, measured, number, stepOf, timeStep, timeText } from './plot/scale';
 import {
@@ -235,7 +236,6 @@ function Signal({ plot, channel, state, hover }: Told) {
   const lost = [...(missing ?? [])].filter(([cause]) => causes[cause]?.loss);
   // Of what is derived nothing was lost by itself.
   const verb = channel.derived ? 'missing, derived' : 'lost';
-  const age = ageOf(series);
   const alarm = state && state.alarm !== 'none' ? state.alarm : undefined;
   const owes = state !== undefined && state.unacknowledged !== 'none';
   return (
@@ -246,9 +246,7 @@ function Signal({ plot, channel, state, hover }: Told) {
       title={visible(`${channel.station}/${channel.stream} ${channel.description}`, 300)}
     >
       <span class="name">
-        <svg class="swatch" width="10" height="10" aria-hidden="true">
-          <rect width="10" height="10" class={`fill-${colourOf(channel.id)}`} />
-        </svg>
+        <Swatch colour={colourOf(channel.id)} />
         <b>{name}</b>
         <button
           type="button"
@@ -271,7 +269,7 @@ function Signal({ plot, channel, state, hover }: Told) {
         <span class="marks">
           {alarm && <span class={`mark ${alarm.startsWith('very') ? 'bad' : 'warn'}`}>{inWords(alarm)}</span>}
           <Acknowledged channel={channel} />
-          {state?.stale && <span class="mark warn">{age === undefined ? 'no samples' : `stale, ${lasting(age)}`}</span>}
+          {state?.stale && <span class="mark warn">stale, {lasting(Math.max(0, serverTime() - state.since_ms))}</span>}
           {lost.length > 0 && (
             <span class="mark lost-mark">
               {lost.map(([cause, samples]) => `${count(samples)} ${verb}: ${cause}`).join(', ')}
@@ -378,17 +376,14 @@ export function Legend({ channels }: { channels: Channel[] }) {
       {found.length === 0 && derived === 0 && <li class="fine">Nothing is missing.</li>}
       {found.map(cause => (
         <li key={cause} data-cause={cause} title={`What to do: ${causes[cause]?.remedy}`}>
-          <svg class="swatch" width="14" height="10" aria-hidden="true">
-            <rect width="14" height="10" class={`gap-${cause}`} />
-          </svg>
+          <Swatch colour={`gap-${cause}-bar`} width={14} />
           <b>{count(sums.get(cause) ?? 0)}</b> {causes[cause]?.loss ? 'lost' : 'missing'}: {cause}{' '}
           <small>{causes[cause]?.place}</small>
         </li>
       ))}
       {derived > 0 && (
         <li data-cause="derived">
-          <b>{count(derived)}</b> missing of what is derived{' '}
-          <small>as its inputs are, or cannot be computed with</small>
+          <b>{count(derived)}</b> missing in derived signals: <small>their inputs lack them, or come thinned</small>
         </li>
       )}
     </ul>

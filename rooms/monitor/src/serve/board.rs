@@ -49,8 +49,8 @@ struct Look<'a> {
     watching: &'a Watching,
     now: Duration,
     wall: i64,
-    /// One that comes late finds more at once than stations send.
-    is_late: bool,
+    /// Since the last one: so much is not sent at once, but has gathered.
+    gathered: Duration,
     told: Vec<Draft>,
 }
 
@@ -58,8 +58,8 @@ impl Board {
     /// Looks at what is new, and at what does not come; returns what there is to say.
     pub(super) fn look(&mut self, history: &History, watching: &Watching, now: Duration, wall: i64) -> Vec<Draft> {
         let Self { readers, losses, forgotten, looked } = self;
-        let is_late = now > std::mem::replace(looked, now) + 2 * LOOKS_APART;
-        let mut look = Look { watching, now, wall, is_late, told: Vec::new() };
+        let gathered = now.saturating_sub(std::mem::replace(looked, now));
+        let mut look = Look { watching, now, wall, gathered, told: Vec::new() };
         let readers = readers.follow(history, |listed, before| {
             let cursor = history.cursor(listed.id(), i64::MIN);
             match before {
@@ -124,9 +124,8 @@ impl Entry {
     /// Samples.
     fn take(&mut self, listed: &Listed, watch: &Watch, block: &Block<'_>, look: &mut Look<'_>) {
         self.heard = look.now;
-        if !look.is_late {
-            self.longest = self.longest.max(period(block.rate, block.samples()));
-        }
+        let at_once = period(block.rate, block.samples()).saturating_sub(look.gathered);
+        self.longest = self.longest.max(at_once);
         if std::mem::take(&mut self.stale) {
             self.since_ns = block.time;
             look.told.push(draft(listed, block.time, Severity::Info, "stale", "samples come again".into()));

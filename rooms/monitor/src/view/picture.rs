@@ -47,27 +47,27 @@ pub(super) struct Signals {
     /// Columns of dots that curves had in the last picture.
     width: Shared<u16>,
     paused: bool,
-    readers: Readers<Counted>,
-}
-
-/// What has been read of a channel.
-struct Counted {
-    cursor: Cursor,
-    value: Option<f64>,
-    missing: u64,
+    readers: Readers<Signal>,
 }
 
 /// A row of the table.
+#[derive(Clone)]
 struct Signal {
     listed: Arc<Listed>,
-    value: Option<f64>,
+    /// Up to where it is read.
+    cursor: Cursor,
+    last: Option<f64>,
     state: State,
-    /// Samples since we look, and those of them that are missing.
+    /// Samples that are missing since we look.
     missing: u64,
-    samples: u64,
 }
 
 impl Signal {
+    fn value(&self) -> Option<f64> {
+        let channel = &self.listed.channel;
+        self.last.map(|value| value * channel.scale + channel.offset)
+    }
+
     fn is_derived(&self) -> bool {
         self.listed.channel.derived
     }
@@ -105,28 +105,24 @@ impl Signals {
     fn read_rows(&mut self) {
         let states: HashMap<u32, State> = self.shown.states().into_iter().map(|state| (state.key, state)).collect();
         let history = self.shown.history();
-        let begin = |listed: &Arc<Listed>, before: Option<(_, Counted)>| Counted {
+        let begin = |listed: &Arc<Listed>, before: Option<(_, Signal)>| Signal {
+            listed: listed.clone(),
             cursor: history.cursor(listed.id(), i64::MIN),
-            value: None,
+            last: None,
+            state: State::default(),
             missing: before.map_or(0, |(_, before)| before.missing),
         };
-        let row = |(listed, reader): &mut (Arc<Listed>, Counted)| {
-            let Counted { cursor, value, missing } = reader;
+        let row = |(listed, signal): &mut (Arc<Listed>, Signal)| {
+            let Signal { cursor, last, missing, .. } = signal;
             while history.read(cursor, |block| {
-                *value = block.last();
+                *last = block.last();
                 if let Values::Gap(gap) = block.values {
                     *missing += gap.samples;
                 }
             }) {}
-            let channel = &listed.channel;
-            let none = State { key: listed.key, ..State::default() };
-            Signal {
-                listed: listed.clone(),
-                value: value.map(|value| value * channel.scale + channel.offset),
-                state: states.get(&listed.key).cloned().unwrap_or(none),
-                missing: *missing,
-                samples: cursor.at,
-            }
+            signal.listed.clone_from(listed);
+            signal.state = states.get(&listed.key).cloned().unwrap_or_default();
+            signal.clone()
         };
         self.rows = self.readers.follow(history, begin).iter_mut().map(row).collect();
         self.cursor = self.cursor.min(self.rows.len().saturating_sub(1));
@@ -194,13 +190,13 @@ impl Signals {
             let missing = if row.missing == 0 {
                 "0".to_owned()
             } else {
-                let share = row.missing as f64 / row.samples.max(1) as f64;
+                let share = row.missing as f64 / row.cursor.at.max(1) as f64;
                 format!("{} ({})", short_count(row.missing), format::percent(significant_share(share)))
             };
             let cells = [
                 mark.to_owned().into(),
                 shorten(&printable(&long_name(listed)), name_width).into(),
-                right(row.value.map_or_else(|| "–".into(), |value| significant(value, 6))),
+                right(row.value().map_or_else(|| "–".into(), |value| significant(value, 6))),
                 printable(&listed.channel.unit).into(),
                 ratatui::widgets::Cell::new(state).style(alarm(bad)),
                 right(missing).style(alarm(row.lost() > 0)),
@@ -333,7 +329,7 @@ impl Picture for Signals {
         }
         for row in self.rows.iter().take(MOST_CURVES) {
             let unit = printable(&row.listed.channel.unit);
-            let value = row.value.map_or_else(|| "–".into(), |value| significant(value, 6));
+            let value = row.value().map_or_else(|| "–".into(), |value| significant(value, 6));
             let (state, bad) = in_words(&row.state);
             let state = if bad { format!(" {state}") } else { String::new() };
             line += &format!("; {} {value} {unit}{state}", printable(&long_name(&row.listed)));
