@@ -70,7 +70,7 @@ pub(super) fn rows(history: &History, listed: &Arc<Listed>, asked: &Asked) -> Ro
     };
     let mut look = |block: Block<'_>| {
         if block.first < end {
-            thinner.push(&until(block, end), &mut add)
+            thinner.push(&until(block, end), &mut add);
         }
     };
     while cursor.at < end && history.read(&mut cursor, &mut look) {}

@@ -292,7 +292,8 @@ mod tests {
     fn slow_channels_may_be_silent_for_longer() {
         let (mut slow, mut fast) = (Watched::new(Rate::hertz(1)), Watched::new(Rate::hertz(1000)));
         let at = |tenths: u32| SECOND * tenths / 10;
-        (slow.feed(at(1), &[1.0]), fast.feed(at(1), &[1.0]));
+        slow.feed(at(1), &[1.0]);
+        fast.feed(at(1), &[1.0]);
         let mut stale = |tenths| [&mut slow, &mut fast].map(|watched| watched.look(at(tenths)).len());
         assert_eq!([5, 7, 30, 32, 50].map(&mut stale), [[0, 0], [0, 1], [0, 0], [1, 0], [0, 0]]);
         assert_eq!(slow.feed(SECOND * 6, &[1.0]), ["samples come again"]);

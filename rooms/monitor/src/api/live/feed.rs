@@ -43,7 +43,7 @@ impl Feed {
             more = cursor.at < end
                 && history.read(cursor, |block| {
                     if block.first < end {
-                        look(block)
+                        look(block);
                     }
                 });
         }
