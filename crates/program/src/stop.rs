@@ -12,7 +12,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::Signal;
 
 use crate::output::complain;
-use crate::signals::{self, Request, Requests};
+use crate::signals;
 
 /// A request to end, shared by all who must hear it. Once set it stays set.
 ///
@@ -60,29 +60,32 @@ impl Stop {
 
     /// Is set by these signals, as [`Self::on_signals`] has it, but by those that `takes` says are for something else.
     pub fn watch(&self, heard: &[Signal], mut takes: impl FnMut(Signal) -> bool + Send + 'static) -> io::Result<()> {
-        let (stop, mut requests) = (self.clone(), Requests::default());
+        let (stop, mut first) = (self.clone(), None);
         signals::watch(heard, move |signal| {
             if takes(signal) {
                 return;
             }
-            match requests.hear(Instant::now()) {
-                Request::End => {
+            let (now, is_first) = (Instant::now(), first.is_none());
+            if now < *first.get_or_insert(now) + signals::SAME_REQUEST {
+                if is_first {
                     stop.set();
-                    let (stop, seconds) = (stop.clone(), stop.0.grace_s.load(Ordering::Relaxed));
-                    signals::bound_the_end(signal, Duration::from_secs(seconds), move || {
-                        let words = stop.0.last_words.get().map(|words| format!("; {words}")).unwrap_or_default();
-                        format!("the end took longer than {seconds} s: ended at once{words}")
-                    });
+                    stop.bound_the_end(signal);
                 }
-                Request::Same => {}
-                Request::AtOnce => {
-                    if let Some(words) = stop.0.last_words.get() {
-                        complain!("weir: {words}");
-                    }
-                    process::exit(128 + signal as i32);
-                }
+                return;
             }
+            if let Some(words) = stop.0.last_words.get() {
+                complain!("weir: {words}");
+            }
+            process::exit(128 + signal as i32);
         })
+    }
+
+    fn bound_the_end(&self, signal: Signal) {
+        let (stop, seconds) = (self.clone(), self.0.grace_s.load(Ordering::Relaxed));
+        signals::bound_the_end(signal, Duration::from_secs(seconds), move || {
+            let words = stop.0.last_words.get().map(|words| format!("; {words}")).unwrap_or_default();
+            format!("the end took longer than {seconds} s: ended at once{words}")
+        });
     }
 
     /// What is said where a second signal ends the process at once: what is left, and what to do with it. Once.
