@@ -50,6 +50,15 @@ export function ThemeButton() {
   );
 }
 
+/** A patch of a colour of the style sheet. */
+export function Swatch({ colour, width = 10 }: { colour: string; width?: number }) {
+  return (
+    <svg class="swatch" width={width} height="10" aria-hidden="true">
+      <rect width={width} height="10" style={{ fill: `var(--${colour})` }} />
+    </svg>
+  );
+}
+
 /** A colour of the style sheet, for a canvas. */
 export function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();

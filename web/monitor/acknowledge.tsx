@@ -3,8 +3,7 @@
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { visible } from '../ground/text';
-import { acknowledge, type Channel, catalog, connection, states } from './feed';
-import { ALARMS } from './words';
+import { acknowledge, type Channel, catalog, connection, inWords, states } from './feed';
 
 const KEY = 'weir-monitor-name';
 
@@ -97,7 +96,7 @@ export function Acknowledged({ channel }: { channel: Channel }) {
     <>
       {unacknowledged !== 'none' && unacknowledged !== alarm && (
         <span class={`mark was ${unacknowledged.startsWith('very') ? 'bad' : 'warn'}`}>
-          was {ALARMS[unacknowledged]}
+          was {inWords(unacknowledged)}
         </span>
       )}
       {unacknowledged !== 'none' && <AcknowledgeButton channels={[channel]} label="acknowledge" />}

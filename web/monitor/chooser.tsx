@@ -3,9 +3,8 @@
 import { useState } from 'preact/hooks';
 import { count } from '../ground/quantity';
 import { visible } from '../ground/text';
-import { type Channel, catalog, states } from './feed';
+import { type Channel, catalog, inWords, states } from './feed';
 import { chosen, MOST, toggle } from './view';
-import { ALARMS } from './words';
 
 /** Channels of a station that are listed before one asks for all. */
 const LISTED = 60;
@@ -91,7 +90,7 @@ function Station({ station, channels, on, isFound }: Props) {
                   onChange={event => toggle([channel.id], event.currentTarget.checked)}
                 />
                 <span>{visible(channel.name, 60)}</span>
-                {alarm !== 'none' && <span class="mark bad">{ALARMS[alarm]}</span>}
+                {alarm !== 'none' && <span class="mark bad">{inWords(alarm)}</span>}
                 <small>{visible(channel.unit, 16)}</small>
               </label>
             </li>

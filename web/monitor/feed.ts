@@ -2,7 +2,7 @@
 
 import { signal } from '@preact/signals';
 import { Series } from './series';
-import { type Block, read, sinceBase } from './wire';
+import { type Block, type Cause, read, sinceBase } from './wire';
 
 export interface Channel {
   /** What it is called everywhere: station/stream/name, each escaped. Keys are a server's own. */
@@ -25,6 +25,9 @@ export interface Channel {
 }
 
 export type Alarm = 'none' | 'very_low' | 'low' | 'high' | 'very_high';
+
+/** As people say it. */
+export const inWords = (alarm: Alarm) => alarm.replace('_', ' ');
 
 export interface State {
   key: number;
@@ -57,8 +60,16 @@ export interface Wanted {
   from?: number | undefined;
 }
 
+/** Where samples were lost, and what to do. */
+interface Words {
+  place: string;
+  remedy: string;
+  /** Whether something was lost, and not only not taken. */
+  loss: boolean;
+}
+
 interface Told {
-  hello?: { version: string; peers: string[]; read_only: boolean };
+  hello?: { version: string; peers: string[]; read_only: boolean; causes: Record<Cause, Words> };
   channels?: Omit<Channel, 'id'>[];
   states?: State[];
   events?: Happening[];
@@ -85,6 +96,9 @@ export const catalog = signal<Map<string, Channel>>(new Map());
 export const states = signal<Map<string, State>>(new Map());
 /** The newest first. */
 export const events = signal<Happening[]>([]);
+
+/** As the server has told them. */
+export let causes: Partial<Record<Cause, Words>> = {};
 
 /** What is shown of each channel. */
 export const shown = new Map<string, Series>();
@@ -191,6 +205,7 @@ function told(message: Told, origin: string): void {
     states.value = new Map();
     events.value = [];
     const { read_only: isReadOnly } = message.hello;
+    ({ causes } = message.hello);
     connection.value = { state: 'live', since: performance.now(), server: new URL(origin).host, isReadOnly };
   }
   if (message.channels) {

@@ -4,9 +4,9 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { count, lasting } from '../ground/quantity';
 import { visible } from '../ground/text';
+import { Swatch } from '../ground/theme';
 import { Acknowledged } from './acknowledge';
-import { WORDS } from './causes';
-import { ageOf, type Channel, type State, shown, states } from './feed';
+import { type Channel, causes, inWords, type State, serverTime, shown, states } from './feed';
 import { TIME_MARKS, VALUE_MARKS } from './plot/painter';
 import { marks, measured, number, stepOf, timeStep, timeText } from './plot/scale';
 import {
@@ -28,7 +28,6 @@ import {
 import type { At } from './series';
 import { look, toggle, view } from './view';
 import { CAUSES, sinceBase } from './wire';
-import { ALARMS } from './words';
 
 /** Pixels that a drag has at least. */
 const DRAG = 4;
@@ -234,10 +233,9 @@ function Signal({ plot, channel, state, hover }: Told) {
   const name = visible(channel.name, 60);
   const { begin, end } = drawnWindow.peek();
   const missing = series?.missing(sinceBase(begin), sinceBase(end));
-  const lost = [...(missing ?? [])].filter(([cause]) => WORDS[cause].isLoss);
+  const lost = [...(missing ?? [])].filter(([cause]) => causes[cause]?.loss);
   // Of what is derived nothing was lost by itself.
   const verb = channel.derived ? 'missing, derived' : 'lost';
-  const age = ageOf(series);
   const alarm = state && state.alarm !== 'none' ? state.alarm : undefined;
   const owes = state !== undefined && state.unacknowledged !== 'none';
   return (
@@ -248,9 +246,7 @@ function Signal({ plot, channel, state, hover }: Told) {
       title={visible(`${channel.station}/${channel.stream} ${channel.description}`, 300)}
     >
       <span class="name">
-        <svg class="swatch" width="10" height="10" aria-hidden="true">
-          <rect width="10" height="10" class={`fill-${colourOf(channel.id)}`} />
-        </svg>
+        <Swatch colour={colourOf(channel.id)} />
         <b>{name}</b>
         <button
           type="button"
@@ -271,12 +267,12 @@ function Signal({ plot, channel, state, hover }: Told) {
       </span>
       {(alarm || owes || state?.stale || lost.length > 0) && (
         <span class="marks">
-          {alarm && <span class={`mark ${alarm.startsWith('very') ? 'bad' : 'warn'}`}>{ALARMS[alarm]}</span>}
+          {alarm && <span class={`mark ${alarm.startsWith('very') ? 'bad' : 'warn'}`}>{inWords(alarm)}</span>}
           <Acknowledged channel={channel} />
-          {state?.stale && <span class="mark warn">{age === undefined ? 'no samples' : `stale, ${lasting(age)}`}</span>}
+          {state?.stale && <span class="mark warn">stale, {lasting(Math.max(0, serverTime() - state.since_ms))}</span>}
           {lost.length > 0 && (
             <span class="mark lost-mark">
-              {lost.map(([cause, samples]) => `${count(samples)} ${verb}: ${WORDS[cause].title}`).join(', ')}
+              {lost.map(([cause, samples]) => `${count(samples)} ${verb}: ${cause}`).join(', ')}
             </span>
           )}
         </span>
@@ -296,7 +292,7 @@ function Found({ at, channel }: { at: Exclude<At, undefined>; channel: Channel }
     const { samples, cause, begin, end } = at.gap;
     return (
       <span class="in-gap">
-        {count(samples)} missing ({lasting(end - begin)}): {WORDS[cause].title}
+        {count(samples)} missing ({lasting(end - begin)}): {cause}
       </span>
     );
   }
@@ -379,18 +375,15 @@ export function Legend({ channels }: { channels: Channel[] }) {
     <ul class="legend" aria-label="Missing samples on the screen, by where they were lost">
       {found.length === 0 && derived === 0 && <li class="fine">Nothing is missing.</li>}
       {found.map(cause => (
-        <li key={cause} data-cause={cause} title={WORDS[cause].remedy && `What to do: ${WORDS[cause].remedy}`}>
-          <svg class="swatch" width="14" height="10" aria-hidden="true">
-            <rect width="14" height="10" class={`gap-${cause}`} />
-          </svg>
-          <b>{count(sums.get(cause) ?? 0)}</b> {WORDS[cause].isLoss ? 'lost' : 'missing'}: {WORDS[cause].title}{' '}
-          <small>{WORDS[cause].about}</small>
+        <li key={cause} data-cause={cause} title={`What to do: ${causes[cause]?.remedy}`}>
+          <Swatch colour={`gap-${cause}-bar`} width={14} />
+          <b>{count(sums.get(cause) ?? 0)}</b> {causes[cause]?.loss ? 'lost' : 'missing'}: {cause}{' '}
+          <small>{causes[cause]?.place}</small>
         </li>
       ))}
       {derived > 0 && (
         <li data-cause="derived">
-          <b>{count(derived)}</b> missing of what is derived{' '}
-          <small>as its inputs are, or cannot be computed with</small>
+          <b>{count(derived)}</b> missing in derived signals: <small>their inputs lack them, or come thinned</small>
         </li>
       )}
     </ul>

@@ -10,6 +10,7 @@ import { Panel } from '../ground/panel';
 import { between, bits, count, counted, lasting, scaled } from '../ground/quantity';
 import { Save, type Shown, Table } from '../ground/table';
 import { visible } from '../ground/text';
+import { Swatch } from '../ground/theme';
 import type { Flow, Flows } from './answers';
 import { DefinitionForm } from './definition';
 import { type Asked, CONVERSATIONS, keyTitle, narrowed, PRESETS } from './presets';
@@ -191,14 +192,6 @@ function columns(asked: Asked, value: Flows | undefined, format: Format, stack: 
 function colourOf(flow: Flow, stack: Stack): string {
   const part = stack.parts.find(part => part.key === flow.keys.join('\u001f'));
   return part ? partColour(part.slot) : 'part-others';
-}
-
-function Swatch({ colour }: { colour: string }) {
-  return (
-    <svg class="swatch" width="10" height="10" aria-hidden="true">
-      <rect width="10" height="10" class={`fill-${colour}`} />
-    </svg>
-  );
 }
 
 function Interval({ flow, most, format }: { flow: Flow; most: number; format: Format }) {

@@ -17,11 +17,13 @@ export function used(port: Port): number | undefined {
 
 const STEPS = [0.1, 1, 5, 10, 20, 40, 60, 80, 95];
 
-/** `heat-0` ... `heat-9`; nothing is known: `heat-none`. */
-function step(share: number | undefined): string {
-  if (share === undefined) return 'heat-none';
+const heat = (step: number) => ({ background: `var(--heat-${step})` });
+
+/** What a cell looks like. */
+function cell(share: number | undefined) {
+  if (share === undefined) return { class: 'unknown' };
   const above = STEPS.findIndex(edge => share < edge);
-  return `heat-${above < 0 ? STEPS.length : above}`;
+  return { style: heat(above < 0 ? STEPS.length : above) };
 }
 
 type Row = Heat['rows'][number];
@@ -40,7 +42,7 @@ export function HeatMap({ rows }: { rows: Row[] }) {
               {row.ports.map(port => (
                 <i
                   key={port.dataSource}
-                  class={step(used(port))}
+                  {...cell(used(port))}
                   title={`${visible(port.name ?? `ifIndex ${port.dataSource}`)}: in ${percent(port.ifinutilization)}, out ${percent(port.ifoututilization)}`}
                 />
               ))}
@@ -103,7 +105,7 @@ export function HeatView() {
         <span class="scale" aria-hidden="true">
           0 %
           {['', ...STEPS].map((edge, index) => (
-            <i key={edge} class={`heat-${index}`} title={edge === '' ? 'less than 0.1 %' : `${edge} % and more`} />
+            <i key={edge} style={heat(index)} title={edge === '' ? 'less than 0.1 %' : `${edge} % and more`} />
           ))}
           100 %
         </span>

@@ -1,6 +1,6 @@
 //! Signals, heard by a plain thread: a handler may do next to nothing, a thread may do anything.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{io, process, thread};
 
 use nix::sys::signal::{SigSet, Signal};
@@ -33,38 +33,6 @@ pub fn that_ask_for_the_end() -> Vec<Signal> {
     [Signal::SIGINT, Signal::SIGTERM].into_iter().chain(hangup).collect()
 }
 
-/// The signals that ask a process to end, as they come.
-#[derive(Debug, Default)]
-pub struct Requests {
-    first: Option<Instant>,
-}
-
-/// What a signal that asks for the end means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// To end in order.
-    End,
-    /// The same request once more: `timeout` signals its child and then the child's group, a terminal that closes the
-    /// shell's jobs and then its own.
-    Same,
-    /// Somebody has waited and does not want to any longer: to end at once.
-    AtOnce,
-}
-
-impl Requests {
-    /// Takes down a signal that came now.
-    pub fn hear(&mut self, now: Instant) -> Request {
-        match self.first {
-            None => {
-                self.first = Some(now);
-                Request::End
-            }
-            Some(first) if now.saturating_duration_since(first) < SAME_REQUEST => Request::Same,
-            Some(_) => Request::AtOnce,
-        }
-    }
-}
-
 /// Ends the process, with status 128 + the signal's number, if it has not ended by itself after so long: an orderly end may
 /// wait for what is stuck, a disk, a reader, a fault of ours. `words` are said then.
 pub fn bound_the_end(signal: Signal, grace: Duration, words: impl FnOnce() -> String + Send + 'static) {
@@ -80,7 +48,8 @@ pub fn bound_the_end(signal: Signal, grace: Duration, words: impl FnOnce() -> St
 /// For how long an orderly end may take, where nobody says that it needs longer.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-/// For how long signals are the same request. Nobody decides faster that an orderly end takes too long.
+/// For how long signals are the same request: `timeout` signals its child and then the child's group, a terminal that closes the shell's
+/// jobs and then its own. Nobody decides faster that an orderly end takes too long.
 pub const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -107,14 +76,5 @@ mod tests {
         let output = program.output().unwrap();
         assert_eq!(output.status.code(), Some(128 + Signal::SIGTERM as i32));
         assert!(String::from_utf8_lossy(&output.stderr).contains("weir: stuck"));
-    }
-
-    #[test]
-    fn a_second_signal_counts_after_a_second() {
-        let (mut requests, start) = (Requests::default(), Instant::now());
-        let after = |millis| start + Duration::from_millis(millis);
-        let heard = [0, 0, 1, 999, 1000, 1001].map(|millis| requests.hear(after(millis)));
-        use Request::{AtOnce, End, Same};
-        assert_eq!(heard, [End, Same, Same, Same, AtOnce, AtOnce]);
     }
 }

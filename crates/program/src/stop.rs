@@ -3,15 +3,16 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::signal::Signal;
 
 use crate::output::complain;
-use crate::signals::{self, Request, Requests};
+use crate::signals;
 
 /// A request to end, shared by all who must hear it. Once set it stays set.
 ///
@@ -23,6 +24,7 @@ pub struct Stop(Arc<Inner>);
 struct Inner {
     set: AtomicBool,
     event: EventFd,
+    grace_s: AtomicU64,
     last_words: OnceLock<String>,
 }
 
@@ -30,7 +32,8 @@ impl Stop {
     /// A stop that is not set. Fails where the process has no file descriptor left.
     pub fn new() -> io::Result<Self> {
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self(Arc::new(Inner { set: AtomicBool::new(false), event, last_words: OnceLock::new() })))
+        let (set, grace_s) = (AtomicBool::new(false), AtomicU64::new(signals::GRACE.as_secs()));
+        Ok(Self(Arc::new(Inner { set, event, grace_s, last_words: OnceLock::new() })))
     }
 
     /// A stop that SIGINT, SIGTERM and SIGHUP (the terminal is closed) set. A second signal, a second later or more, ends
@@ -45,26 +48,44 @@ impl Stop {
     /// The same where an orderly end may take longer: so long after the first signal the process is ended, whatever is stuck.
     pub fn on_signals_within(grace: Duration) -> io::Result<Self> {
         let stop = Self::new()?;
-        let handle = stop.clone();
-        let mut requests = Requests::default();
-        signals::watch(&signals::that_ask_for_the_end(), move |signal| match requests.hear(Instant::now()) {
-            Request::End => {
-                handle.set();
-                let stop = handle.clone();
-                signals::bound_the_end(signal, grace, move || {
-                    let words = stop.0.last_words.get().map(|words| format!("; {words}")).unwrap_or_default();
-                    format!("the end took longer than {} s: ended at once{words}", grace.as_secs())
-                });
-            }
-            Request::Same => {}
-            Request::AtOnce => {
-                if let Some(words) = handle.0.last_words.get() {
-                    complain!("weir: {words}");
-                }
-                process::exit(128 + signal as i32);
-            }
-        })?;
+        stop.set_grace(grace);
+        stop.watch(&signals::that_ask_for_the_end(), |_| false)?;
         Ok(stop)
+    }
+
+    /// So long after the first signal the process is ended, whatever is stuck.
+    pub fn set_grace(&self, grace: Duration) {
+        self.0.grace_s.store(grace.as_secs(), Ordering::Relaxed);
+    }
+
+    /// Is set by these signals, as [`Self::on_signals`] has it, but by those that `takes` says are for something else.
+    pub fn watch(&self, heard: &[Signal], mut takes: impl FnMut(Signal) -> bool + Send + 'static) -> io::Result<()> {
+        let (stop, mut first) = (self.clone(), None);
+        signals::watch(heard, move |signal| {
+            if takes(signal) {
+                return;
+            }
+            let (now, is_first) = (Instant::now(), first.is_none());
+            if now < *first.get_or_insert(now) + signals::SAME_REQUEST {
+                if is_first {
+                    stop.set();
+                    stop.bound_the_end(signal);
+                }
+                return;
+            }
+            if let Some(words) = stop.0.last_words.get() {
+                complain!("weir: {words}");
+            }
+            process::exit(128 + signal as i32);
+        })
+    }
+
+    fn bound_the_end(&self, signal: Signal) {
+        let (stop, seconds) = (self.clone(), self.0.grace_s.load(Ordering::Relaxed));
+        signals::bound_the_end(signal, Duration::from_secs(seconds), move || {
+            let words = stop.0.last_words.get().map(|words| format!("; {words}")).unwrap_or_default();
+            format!("the end took longer than {seconds} s: ended at once{words}")
+        });
     }
 
     /// What is said where a second signal ends the process at once: what is left, and what to do with it. Once.

@@ -14,11 +14,11 @@ use weir_dgram::interfaces;
 
 use crate::http::{self, Answer, Call, Limits, Problem, Route, Server, Serving, Settings};
 use crate::metrics::{Family, Format, Samples, Wanted, expose_wanted};
-use crate::pulse::Pulses;
 use crate::reloads::Reloads;
 use crate::room::Observable;
 use crate::token::Token;
 use crate::{notify, process, reloads};
+use weir_program::pulse::Pulses;
 
 /// A room, whatever its ledger is.
 trait Observed: Send + Sync {

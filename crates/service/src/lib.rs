@@ -135,4 +135,3 @@ pub use room::{Observable, Room};
 pub use service::{Service, stays};
 pub use setup::{Fixed, Launch, Setup};
 pub use target::Target;
-pub use weir_program::pulse;

@@ -1,32 +1,24 @@
 //! What the service manager is told (sd_notify(3)): ready, reloading, stopping, a status line, and that all is well.
 //!
 //! Without a service manager (no $NOTIFY_SOCKET) all of it is nothing. Its socket is connected to before privileges are given
-//! up: the user that a service becomes may not reach it. Nothing waits for a manager that does not read: what it did not take
-//! is sent later. Environment variables stay as they are: removing them is unsound once there are threads, and no program that
+//! up: the user that a service becomes may not reach it. Environment variables stay as they are: removing them is unsound once there are threads, and no program that
 //! could misread them is started.
 
-use std::collections::VecDeque;
 use std::env;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
-use crate::pulse::Pulses;
+use weir_program::pulse::Pulses;
 
-/// The service manager's socket, and what it has not taken yet, the oldest first.
-struct Manager {
-    socket: UnixDatagram,
-    waiting: VecDeque<String>,
-}
-
-/// `None`: there is none.
-static MANAGER: Mutex<Option<Manager>> = Mutex::new(None);
+/// Not set: there is none.
+static MANAGER: OnceLock<UnixDatagram> = OnceLock::new();
 
 /// Connects to the service manager, if there is one.
 ///
@@ -39,46 +31,23 @@ pub(crate) fn connect() -> io::Result<()> {
         _ => SocketAddr::from_pathname(&name),
     };
     let socket = UnixDatagram::unbound()?;
-    socket.set_nonblocking(true)?;
+    socket.set_write_timeout(Some(LONGEST_WAIT))?;
     socket.connect_addr(&address?)?;
-    *lock() = Some(Manager { socket, waiting: VecDeque::new() });
+    // A process is one service.
+    let _ = MANAGER.set(socket);
     Ok(())
 }
 
-/// Sends what waits, as far as the service manager takes it; never waits for it.
-pub(crate) fn flush() {
-    let mut manager = lock();
-    let Some(Manager { socket, waiting }) = manager.as_mut() else { return };
-    while let Some(message) = waiting.front() {
-        match socket.send(message.as_bytes()) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            Err(error) => tracing::warn!("notify the service manager at $NOTIFY_SOCKET: {error}"),
-            Ok(_) => {}
-        }
-        waiting.pop_front();
-    }
-}
-
-fn lock() -> MutexGuard<'static, Option<Manager>> {
-    MANAGER.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn send(states: &[NotifyState<'_>]) {
-    let message = states.iter().map(|state| format!("{state}\n")).collect();
-    if let Some(manager) = lock().as_mut()
-        // What waits is a sign of life, too.
-        && (manager.waiting.is_empty() || !matches!(states, [NotifyState::Watchdog]))
-    {
-        // Of what nobody reads the latest counts.
-        let surplus = (manager.waiting.len() + 1).saturating_sub(MOST_WAITING);
-        manager.waiting.drain(..surplus);
-        manager.waiting.push_back(message);
+    let Some(manager) = MANAGER.get() else { return };
+    let message: String = states.iter().map(|state| format!("{state}\n")).collect();
+    if let Err(error) = manager.send(message.as_bytes()) {
+        tracing::warn!("notify the service manager at $NOTIFY_SOCKET: {error}");
     }
-    flush();
 }
 
-/// Messages that wait at most.
-const MOST_WAITING: usize = 16;
+/// A manager that reads nothing for so long misses what it is told: far above what one takes for anything, and no stall of ours.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The service does its job from now on, also after a reload. `status` is shown by `systemctl status`.
 pub(crate) fn ready(status: &str) {
@@ -168,7 +137,6 @@ fn in_one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader};
     use std::os::unix::net::UnixDatagram;
     use std::process::{Command, Stdio};
     use std::{env, fs};
@@ -218,18 +186,11 @@ mod tests {
             }
             Ok("unread") => {
                 connect().unwrap();
-                let waits = || MANAGER.lock().unwrap().as_ref().unwrap().waiting.len();
-                while waits() < MOST_WAITING {
+                // More than its queue takes.
+                let began = Instant::now();
+                while began.elapsed() < LONGEST_WAIT {
                     status("not read");
                 }
-                reloading();
-                ready("reloaded");
-                println!("\nfull");
-                let watchdog = Watchdog::start(Pulses::new()).unwrap();
-                while waits() > 0 {
-                    thread::sleep(Duration::from_millis(10));
-                }
-                drop(watchdog);
             }
             Ok("watched") => {
                 connect().unwrap();
@@ -263,18 +224,12 @@ mod tests {
         assert_eq!(manager.hear(), "STOPPING=1\nSTATUS=draining\n");
     }
 
-    /// Its queue is full until it reads; the service goes on meanwhile.
+    /// The service goes on without it.
     #[test]
-    fn a_manager_that_does_not_read_holds_up_nothing() {
+    fn a_manager_that_does_not_read_holds_up_nothing_for_long() {
         let manager = Manager::new();
-        let mut service = manager.service("unread");
-        service.env("WATCHDOG_USEC", "200000").env_remove("WATCHDOG_PID").stdout(Stdio::piped());
-        let mut service = service.spawn().unwrap();
-        let mut lines = BufReader::new(service.stdout.take().unwrap()).lines();
-        assert!(lines.by_ref().map_while(Result::ok).any(|line| line == "full"));
-        while manager.hear() == "STATUS=not read\n" {}
-        assert_eq!(manager.hear(), "READY=1\nSTATUS=reloaded\n");
-        assert!(service.wait().unwrap().success());
+        assert!(manager.service("unread").output().unwrap().status.success());
+        assert_eq!(manager.hear(), "STATUS=not read\n");
     }
 
     #[test]

@@ -12,17 +12,17 @@ use anyhow::{Context, Result, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::admin::{Admin, Probes};
-use crate::events::{End, Event, EventSender, hear_signals};
+use crate::events::{Event, EventSender, hear_signals};
 use crate::links;
 use crate::log::{self, Log};
 use crate::notify::{self, Watchdog};
-use crate::pulse::{Pulse, Pulses};
 use crate::reloads::Reloads;
 use crate::room::{Observable, Room};
 use crate::screen::Ended;
 use crate::setup::{Fixed, Launch};
 use weir_program::links::Links;
 use weir_program::output;
+use weir_program::pulse::{Pulse, Pulses};
 use weir_program::stop::Stop;
 
 /// A service whose room is being started: signals are heard, the log is written.
@@ -33,7 +33,7 @@ pub struct Service<R: Room> {
     reloads: Reloads,
     events: SyncSender<Event<R::News>>,
     queue: Receiver<Event<R::News>>,
-    end: End,
+    stop: Stop,
     show: Option<Show>,
     /// The last to end.
     log: Log,
@@ -44,21 +44,16 @@ type Show = Box<dyn FnOnce(&Stop) -> Result<Ended> + Send>;
 impl<R: Room> Service<R> {
     pub(crate) fn start(launch: Launch, admin: Option<Admin>) -> Result<Self> {
         let (events, queue) = sync_channel(QUEUE);
-        let end = End::new();
-        hear_signals(events.clone(), end.clone(), launch.file.is_some()).context("watch for signals")?;
+        let stop = Stop::new().context("make a stop")?;
+        hear_signals(events.clone(), &stop, launch.file.is_some()).context("watch for signals")?;
         let log = log::start(launch.verbosity).context("start the log")?;
         let (pulses, reloads) = (Pulses::new(), Reloads::new());
-        Ok(Self { launch, admin, pulses, reloads, events, queue, end, show: None, log })
+        Ok(Self { launch, admin, pulses, reloads, events, queue, stop, show: None, log })
     }
 
     /// The pulse of a thread that is watched; see [`Pulses::pulse`].
     pub fn pulse(&self, thread: impl Into<String>) -> Pulse {
         self.pulses.pulse(thread)
-    }
-
-    /// Where threads that a reload starts get theirs.
-    pub fn pulses(&self) -> Pulses {
-        self.pulses.clone()
     }
 
     /// Where threads of the room tell [`Room::hear`] something.
@@ -90,7 +85,7 @@ impl<R: Room> Service<R> {
         let is_shown = show.is_some();
         let shown = show.map(|show| Shown::start(show, self.events.clone())).transpose().context("start the screen")?;
         let first_look = room.begin();
-        self.end.set_grace(room.grace());
+        self.stop.set_grace(room.grace());
         if let Some(admin) = &admin {
             tracing::info!("admin: http://{}/", admin.local_addr());
         }
@@ -112,18 +107,16 @@ impl<R: Room> Service<R> {
     fn drive(&mut self, room: &mut R, pulse: &Pulse, mut due: Instant) -> bool {
         loop {
             pulse.wait();
-            let left = due.saturating_duration_since(Instant::now());
+            // What was told before it is heard first.
+            let left = if self.stop.is_set() { Duration::ZERO } else { due.saturating_duration_since(Instant::now()) };
             let event = self.queue.recv_timeout(left);
             pulse.work();
-            notify::flush();
-            if self.end.is_wanted() {
-                return true;
-            }
             match event {
+                Err(RecvTimeoutError::Timeout) if self.stop.is_set() => return true,
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return true,
                 Ok(Event::Reload) => {
                     self.reload(room);
-                    self.end.set_grace(room.grace());
+                    self.stop.set_grace(room.grace());
                 }
                 Ok(Event::Account) => print_ledger(&*room.state()),
                 Ok(Event::News(news)) => room.hear(news),

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { clockTime } from '../quantity';
-import { colour, repaint } from '../theme';
+import { colour, repaint, Swatch } from '../theme';
 import { PARTS, SPAN, type Stack } from './history';
 
 interface Props {
@@ -127,9 +127,7 @@ function Readout({ stack, at, format }: { stack: Stack; at: number; format: (val
       <b>{clockTime(time * 1000)}</b> {format(whole)}
       {stack.parts.map(({ key, slot }, index) => (
         <span key={key}>
-          <svg class="swatch" width="10" height="10" aria-hidden="true">
-            <rect width="10" height="10" class={`fill-${partColour(slot)}`} />
-          </svg>
+          <Swatch colour={partColour(slot)} />
           {part(index)}
         </span>
       ))}

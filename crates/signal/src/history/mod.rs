@@ -2,8 +2,8 @@
 //! publishers, as blocks from any index on.
 //!
 //! Each channel has an index of its own here, which goes on over restarts of its station: what was due meanwhile is a gap
-//! ([`Cause::Restart`](weir_wire::signal::Cause)). Readers keep the index at which they stand. Whoever reads too late finds that the
-//! ring has moved on, and gets a gap for it.
+//! ([`Cause::Restart`](weir_wire::signal::Cause)). A reader is a [`Cursor`] and what it makes of blocks: one that reads too late finds
+//! that the ring has moved on, and gets a gap for it.
 //!
 //! A channel is listed with its first block. Where its scale, offset or unit change, or its place is another channel's, its generation is
 //! the next: readers of the one before get nothing more.
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashTable;
-use weir_wire::signal::{Block, Channel, Limits};
+use weir_wire::signal::{Block, Channel, Limits, OwnedBlock};
 
 use ring::Ring;
 
@@ -40,7 +40,7 @@ pub struct Bounds {
     pub bytes: usize,
     /// At most so many channels.
     pub channels: usize,
-    /// A channel that has had nothing for so long gives way to another where there are too many.
+    /// A channel that has had nothing for so long, or has ended, gives way to another where there are too many.
     pub quiet: Duration,
 }
 
@@ -60,6 +60,19 @@ pub struct ChannelId {
     pub generation: u32,
 }
 
+/// Where a reader stands in a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// The channel.
+    pub id: ChannelId,
+    /// Index of the sample that it reads next.
+    pub at: u64,
+}
+
+/// What a reader of all channels keeps of each, in the order of the catalog.
+#[derive(Debug)]
+pub struct Readers<T>(pub Vec<(Arc<Listed>, T)>);
+
 /// A channel that is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
@@ -73,6 +86,8 @@ pub struct Listed {
     pub stream: String,
     /// What it is.
     pub channel: Channel,
+    /// The limits that are in force: those of the channel, unless [`Writing::set_limits`] has set others.
+    pub limits: Limits,
 }
 
 impl Listed {
@@ -87,7 +102,8 @@ impl Listed {
         same(*scale, other.scale) && same(*offset, other.offset) && *unit == other.unit
     }
 
-    fn is_called(&self, station: &str, stream: &str, name: &str) -> bool {
+    /// By what it is called.
+    pub fn is_called(&self, station: &str, stream: &str, name: &str) -> bool {
         self.channel.name == name && self.stream == stream && self.station == station
     }
 }
@@ -106,6 +122,8 @@ pub struct Extent {
     pub begin_time: i64,
     /// Time behind the newest.
     pub end_time: i64,
+    /// Its sender has ended in order: nothing more is expected.
+    pub has_ended: bool,
 }
 
 #[derive(Debug, Default)]
@@ -119,17 +137,6 @@ struct Kept {
     /// Places by what the channels are called: of thousands each is found at once.
     names: HashTable<u32>,
     hash: foldhash::fast::RandomState,
-}
-
-/// Where a channel is kept.
-#[derive(Clone, Debug)]
-pub struct Placed {
-    /// By which it is read.
-    pub id: ChannelId,
-    /// The channel as it was measured until now, if it is measured otherwise from now on: what it had is gone.
-    pub renewed: Option<Arc<Listed>>,
-    /// Another channel had its place until now.
-    pub is_another: bool,
 }
 
 /// Wakes readers.
@@ -175,16 +182,21 @@ impl History {
         self.lock().rings.get(key as usize).map(Ring::extent)
     }
 
-    /// Shows the blocks of a channel from an index on, up to about so many bytes of values, and returns the index to go on at. What is no
-    /// longer there is a gap ([`Cause::Viewer`](weir_wire::signal::Cause)). Of another generation nothing is shown, and the index stays.
-    /// The receiving thread waits meanwhile: look fast, compute later.
-    pub fn read(&self, id: ChannelId, from: u64, most_bytes: usize, look: impl FnMut(Block<'_>)) -> u64 {
-        self.lock().ring(id).map_or(from, |ring| ring.read(from, most_bytes, look))
+    /// A cursor at the first sample at or after a time, or at the end.
+    pub fn cursor(&self, id: ChannelId, time: i64) -> Cursor {
+        Cursor { id, at: self.lock().ring(id).map_or(0, |ring| ring.index_at(time)) }
     }
 
-    /// The index of the first sample at or after a time, or the end.
-    pub fn index_at(&self, key: u32, time: i64) -> u64 {
-        self.lock().rings.get(key as usize).map_or(0, |ring| ring.index_at(time))
+    /// Shows the next blocks, copied, and moves the cursor behind them; `false`: there are none now. What is no longer there is a gap
+    /// ([`Cause::Viewer`](weir_wire::signal::Cause)). Of another generation nothing is shown.
+    pub fn read(&self, cursor: &mut Cursor, look: impl FnMut(Block<'_>)) -> bool {
+        let mut copied = Vec::new();
+        // The receiving thread waits while they are copied, and not while they are looked at.
+        if let Some(ring) = self.lock().ring(cursor.id) {
+            cursor.at = ring.read(cursor.at, MOST_READ, |block| copied.push(OwnedBlock::new(&block)));
+        }
+        copied.iter().map(OwnedBlock::block).for_each(look);
+        !copied.is_empty()
     }
 
     /// Has this done after each batch, on the thread that writes; the first who asks has it.
@@ -199,33 +211,62 @@ impl History {
     }
 }
 
+impl<T> Default for Readers<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Readers<T> {
+    /// Follows the catalog. `begin` makes what is kept of a channel that is new, or measured otherwise, or has another's place: of what was
+    /// kept of the one before.
+    pub fn follow(
+        &mut self,
+        history: &History,
+        mut begin: impl FnMut(&Arc<Listed>, Option<(Arc<Listed>, T)>) -> T,
+    ) -> &mut [(Arc<Listed>, T)] {
+        for (at, listed) in history.catalog().iter().enumerate() {
+            match self.0.get_mut(at) {
+                Some((known, _)) if known.id() == listed.id() => known.clone_from(listed),
+                before => {
+                    let before = before.is_some().then(|| self.0.swap_remove(at));
+                    self.0.push((listed.clone(), begin(listed, before)));
+                    let last = self.0.len() - 1;
+                    self.0.swap(at, last);
+                }
+            }
+        }
+        &mut self.0
+    }
+}
+
 impl Writing<'_> {
     /// Keeps a channel from now on, or changes what is known of it: found by its station, stream and name. `None`: there are too many.
     /// One that is measured otherwise than before begins anew: nothing that came before is shown as what it never was.
-    pub fn channel(&mut self, station: &str, stream: &str, channel: &Channel) -> Option<Placed> {
+    pub fn channel(&mut self, station: &str, stream: &str, channel: &Channel) -> Option<ChannelId> {
         let Bounds { channels, quiet, .. } = self.history.bounds;
         let (kept, now) = (&mut *self.kept, self.now);
         let hash = kept.hash.hash_one((station, stream, channel.name.as_str()));
         let Kept { names, catalog, .. } = kept;
         let known = names.find(hash, |&key| catalog[key as usize].is_called(station, stream, &channel.name)).copied();
-        let (key, is_another) = match known {
-            Some(key) => (key, false),
-            None if kept.catalog.len() < channels => (kept.catalog.len() as u32, false),
-            None => (kept.give_way(quiet, now)?, true),
+        let key = match known {
+            Some(key) => key,
+            None if kept.catalog.len() < channels => kept.catalog.len() as u32,
+            None => kept.give_way(quiet, now)?,
         };
         let at = key as usize;
         let before = kept.catalog.get(at).cloned();
         if let Some(listed) = before.as_ref().filter(|listed| known.is_some() && listed.channel == *channel) {
-            return Some(Placed { id: listed.id(), renewed: None, is_another });
+            return Some(listed.id());
         }
         let mut generation = before.as_ref().map_or(0, |listed| listed.generation);
-        let renewed = before.filter(|listed| known.is_some() && !listed.is_measured_as(channel));
-        if is_another || renewed.is_some() {
+        if before.is_some_and(|listed| known.is_none() || !listed.is_measured_as(channel)) {
             generation = generation.wrapping_add(1);
-            kept.rings[at].renew(!is_another);
+            kept.rings[at].renew(known.is_some());
         }
         let (station, stream, channel) = (station.to_owned(), stream.to_owned(), channel.clone());
-        let listed = Arc::new(Listed { key, generation, station, stream, channel });
+        let limits = channel.limits;
+        let listed = Arc::new(Listed { key, generation, station, stream, channel, limits });
         let id = listed.id();
         // Readers have the catalog as it was.
         let catalog = Arc::make_mut(&mut kept.catalog);
@@ -242,16 +283,22 @@ impl Writing<'_> {
             let Kept { names, hash: state, catalog, .. } = kept;
             names.insert_unique(hash, key, |&key| catalog[key as usize].hash(state));
         }
-        Some(Placed { id, renewed, is_another })
+        Some(id)
     }
 
     /// A channel has other limits from now on.
     pub fn set_limits(&mut self, key: u32, limits: Limits) {
         let catalog = &mut self.kept.catalog;
-        if let Some(listed) = catalog.get(key as usize).filter(|listed| listed.channel.limits != limits) {
-            let channel = Channel { limits, ..listed.channel.clone() };
-            let listed = Listed { channel, ..(**listed).clone() };
+        if let Some(listed) = catalog.get(key as usize).filter(|listed| listed.limits != limits) {
+            let listed = Listed { limits, ..(**listed).clone() };
             Arc::make_mut(catalog)[key as usize] = Arc::new(listed);
+        }
+    }
+
+    /// The sender of a channel has ended in order: nothing more is expected, until something comes.
+    pub fn end(&mut self, id: ChannelId) {
+        if self.kept.ring(id).is_some() {
+            self.kept.rings[id.key as usize].has_ended = true;
         }
     }
 
@@ -287,13 +334,16 @@ impl Kept {
         self.rings.get(listed.key as usize)
     }
 
-    /// The place of the channel that has had nothing for the longest time, if that is so long at least; looked for once a second.
+    /// The place of a channel that has ended, or else of the one that has had nothing for the longest time, if that is so long at least;
+    /// looked for once a second.
     fn give_way(&mut self, quiet: Duration, now: Instant) -> Option<u32> {
         if self.searched.is_some_and(|then| now < then + SEARCHES_APART) {
             return None;
         }
-        let (at, written) = self.written.iter().enumerate().min_by_key(|&(_, written)| *written)?;
-        if now.saturating_duration_since(*written) < quiet {
+        let has_ended = |at: usize| self.rings[at].has_ended;
+        let places = self.written.iter().enumerate();
+        let (at, written) = places.min_by_key(|&(at, written)| (!has_ended(at), *written))?;
+        if now.saturating_duration_since(*written) < quiet && !has_ended(at) {
             self.searched = Some(now);
             return None;
         }
@@ -312,6 +362,9 @@ impl Drop for Writing<'_> {
         }
     }
 }
+
+/// Bytes of values that are copied at once, about.
+pub const MOST_READ: usize = 64 << 10;
 
 /// From one look for a channel that gives way to the next, where there was none.
 const SEARCHES_APART: Duration = Duration::from_secs(1);

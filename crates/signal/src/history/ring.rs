@@ -17,6 +17,8 @@ pub(super) struct Ring {
     end_time: i64,
     /// Where it began anew.
     renewed: u64,
+    /// See [`Extent::has_ended`].
+    pub(super) has_ended: bool,
 }
 
 impl Ring {
@@ -27,6 +29,7 @@ impl Ring {
             end: self.end,
             begin_time: first.map_or(self.end_time, |run| run.time),
             end_time: self.end_time,
+            has_ended: self.has_ended,
         }
     }
 
@@ -43,6 +46,7 @@ impl Ring {
         self.bytes += block.values.bytes().len();
         self.end = block.end();
         self.end_time = block.time_of(block.end());
+        self.has_ended = false;
     }
 
     /// Begins anew: what there is means something else than what comes next. `is_same`: of the same channel, whose readers go on.
@@ -63,7 +67,7 @@ impl Ring {
         }
     }
 
-    /// See [`super::History::read`].
+    /// Shows what there is from an index on, up to about so many bytes, and returns the index behind it: see [`super::History::read`].
     pub(super) fn read(&self, from: u64, most_bytes: usize, mut look: impl FnMut(Block<'_>)) -> u64 {
         let Some(oldest) = self.runs.front().map(OwnedBlock::block) else { return from };
         let mut at = from;
@@ -93,7 +97,7 @@ impl Ring {
         at
     }
 
-    /// See [`super::History::index_at`]; times may step back between runs, the first that fits is taken.
+    /// See [`super::History::cursor`]; times may step back between runs, the first that fits is taken.
     pub(super) fn index_at(&self, time: i64) -> u64 {
         for run in self.runs.iter().map(OwnedBlock::block) {
             if time < run.time_of(run.end()) {

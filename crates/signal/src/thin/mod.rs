@@ -3,12 +3,14 @@
 //! Buckets are aligned: one begins at every multiple of its size, so that two thinners of one channel agree. A part of a bucket, in front
 //! of a gap or at a change, is a bucket of fewer samples: counts stay exact. What is not a number does not count where others do.
 
+mod blocks;
 mod extremes;
 #[cfg(test)]
 mod tests;
 
 use weir_wire::signal::{Block, Bucket, Values};
 
+pub use blocks::BlockThinner;
 pub use extremes::Sample;
 use extremes::extremes;
 pub use extremes::of_wire;
@@ -45,14 +47,6 @@ impl Thinner {
     /// The bucket that is not full yet.
     pub fn open(&self) -> Option<&Thinned> {
         self.open.as_ref()
-    }
-
-    /// Goes on with buckets of another size.
-    pub fn set_bucket(&mut self, bucket: u32, emit: impl FnMut(Thinned)) {
-        if bucket.max(1) != self.bucket {
-            self.flush(emit);
-            self.bucket = bucket.max(1);
-        }
     }
 
     /// Takes samples, the first of which has that index. Where it is not the next one, what was open is emitted first.

@@ -142,7 +142,8 @@ proptest! {
             thinner.push(at, &vec![1_i16; length], |thinned| all.push(thinned));
             at += length as u64;
             due += length as u64;
-            thinner.set_bucket(bucket, |thinned| all.push(thinned));
+            thinner.flush(|thinned| all.push(thinned));
+            thinner = Thinner::new(bucket);
         }
         thinner.flush(|thinned| all.push(thinned));
         prop_assert_eq!(all.iter().map(|thinned| u64::from(thinned.samples)).sum::<u64>(), due);

@@ -20,12 +20,12 @@ mod server;
 mod shown;
 #[cfg(test)]
 mod tests;
-mod thinned;
 
 pub(crate) use live::is_question;
 pub use routes::paths;
 pub use server::Server;
 pub use shown::{Acknowledged, Alarm, Event, NotAcknowledged, Severity, Shown, State};
+pub(crate) use shown::{is_loss, words};
 pub use weir_service::http::{Error, Serving, Settings};
 
 use std::sync::Arc;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use weir_units::format::printable;
-use weir_wire::signal::{Block, Bucket, Values};
+use weir_wire::signal::{Block, Bucket, Rate, Values};
 
 use super::routes::millis;
-use super::thinned::{Copied, Piece, Thinning, bucket};
 use weir_signal::history::{History, Listed};
+use weir_signal::thin::BlockThinner;
 
 /// Which part of the past, and how finely.
 #[derive(Clone, Copy, Debug)]
@@ -52,51 +52,46 @@ pub(super) fn rows(history: &History, listed: &Arc<Listed>, asked: &Asked) -> Ro
         if ms.is_sign_positive() { ns } else { extent.end_time.saturating_add(ns) }
     };
     let (from, to) = (time(asked.from).max(extent.begin_time), time(asked.to).min(extent.end_time));
-    let (mut at, end) = (history.index_at(asked.key, from), history.index_at(asked.key, to));
+    let (mut cursor, end) = (history.cursor(listed.id(), from), history.cursor(listed.id(), to).at);
     let seconds = to.saturating_sub(from) as f64 / 1e9;
-    let mut thinning = Thinning::new(bucket(channel.rate, seconds, asked.columns));
+    let mut thinner = BlockThinner::new(bucket(channel.rate, seconds, asked.columns));
     let mut rows = Vec::new();
-    let row = |time: i64, first: u64, samples: u64, bucket: Bucket| {
-        let Bucket { least, greatest, first: begin, last } = bucket.scaled(channel.scale, channel.offset);
-        let [least, greatest, begin, last] =
-            [least, greatest, begin, last].map(|value| Some(value).filter(|value| value.is_finite()));
-        Row(millis(time), first, samples, least, greatest, begin, last, None)
-    };
-    let mut add = |piece: Piece<'_>| match piece {
-        Piece::Bucket(place, thinned) => {
-            rows.push(row(place.time, thinned.first, thinned.samples.into(), thinned.bucket));
-        }
-        Piece::Block(block) => {
-            rows.extend(block.buckets().map(|(first, bucket)| row(block.time_of(first), first, block.step(), bucket)));
-            if let Values::Gap(gap) = block.values {
-                let cause = Some(gap.cause.name());
-                rows.push(Row(millis(block.time), block.first, gap.samples, None, None, None, None, cause));
-            }
+    let mut add = |block: Block<'_>| {
+        rows.extend(block.buckets().map(|(first, bucket)| {
+            let Bucket { least, greatest, first: begin, last } = bucket.scaled(channel.scale, channel.offset);
+            let [least, greatest, begin, last] =
+                [least, greatest, begin, last].map(|value| Some(value).filter(|value| value.is_finite()));
+            Row(millis(block.time_of(first)), first, block.step(), least, greatest, begin, last, None)
+        }));
+        if let Values::Gap(gap) = block.values {
+            let cause = Some(gap.cause.name());
+            rows.push(Row(millis(block.time), block.first, gap.samples, None, None, None, None, cause));
         }
     };
-    let mut copied = Copied::default();
-    while at < end {
-        copied.clear();
-        let next = history.read(listed.id(), at, MOST_COPIED, |block| copied.keep(&block));
-        for block in copied.blocks(0).filter(|block| block.first < end) {
-            thinning.push(until(block, end), &mut add);
+    let mut look = |block: Block<'_>| {
+        if block.first < end {
+            thinner.push(&until(block, end), &mut add);
         }
-        if next <= at {
-            break;
-        }
-        at = next;
-    }
-    thinning.flush(&mut add);
+    };
+    while cursor.at < end && history.read(&mut cursor, &mut look) {}
+    thinner.flush(&mut add);
     Rows {
         key: asked.key,
         station: listed.station.clone(),
         stream: listed.stream.clone(),
         name: channel.name.clone(),
         unit: channel.unit.clone(),
-        bucket: thinning.bucket(),
+        bucket: thinner.bucket(),
         columns: COLUMNS,
         rows,
     }
+}
+
+/// Samples a bucket, so that a screen of so many columns has at least one bucket in each; a power of two, so that coarser ones are whole
+/// ones of finer.
+pub(super) fn bucket(rate: Rate, seconds: f64, columns: u32) -> u32 {
+    let samples = rate.per_s() * seconds / f64::from(columns.max(1));
+    if samples < 2.0 { 1 } else { 1 << (samples.min(2_147_483_648.0) as u32).ilog2() }
 }
 
 /// What a block has in front of an index; a bucket that begins in front of it is whole.
@@ -124,6 +119,3 @@ pub(super) fn csv(rows: &Rows) -> String {
     }
     text
 }
-
-/// Bytes that are copied while the history is held.
-pub(super) const MOST_COPIED: usize = 64 << 10;

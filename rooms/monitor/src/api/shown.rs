@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use weir_wire::signal::Cause;
 
 use weir_signal::history::History;
 
@@ -31,6 +32,42 @@ pub trait Shown: Send + Sync {
     fn acknowledge(&self, channel: [&str; 3], seen: Option<Alarm>, by: &str) -> Result<Alarm, NotAcknowledged> {
         let _ = (channel, seen, by);
         Err(NotAcknowledged::Unknown)
+    }
+}
+
+/// Whether samples that are missing by a cause were lost, and not only not wanted or not made.
+pub(crate) fn is_loss(cause: Cause) -> bool {
+    !matches!(cause, Cause::Unselected | Cause::Restart)
+}
+
+/// Where it was lost, and what to do.
+pub(crate) fn words(cause: Cause) -> (&'static str, &'static str) {
+    match cause {
+        Cause::Unknown => ("somewhere", "weir loss account on both machines tells where"),
+        Cause::Source => {
+            ("before the station: its source overran or stood still", "look at the station's source and log")
+        }
+        Cause::Unselected => ("nowhere: they were not wanted", "ask the station for them"),
+        Cause::Station => {
+            ("in the station, or by its kernel", "thin more or pace the station; weir loss check on its machine")
+        }
+        Cause::Network => (
+            "between the machines",
+            "look at the switches: mixed speeds without pause frames (`ethtool -A`), snooping without a querier; weir monitor check tests the path; \
+             two groups (A/B) make up for it",
+        ),
+        Cause::Host => (
+            "by this machine, in front of its sockets",
+            "a longer ring and fewer interrupts (`ethtool -G IF rx N`, `ethtool -C IF rx-usecs N`), net.core.netdev_max_backlog: weir loss check \
+             --apply tries them",
+        ),
+        Cause::Socket => (
+            "in the receive buffer of this server",
+            "a larger receive_buffer (up to net.core.rmem_max), a reader that stalls less: weir loss check computes it",
+        ),
+        Cause::Server => ("in a server on the way", "look at that server's load and events"),
+        Cause::Viewer => ("in a viewer", "give it more time or fewer signals"),
+        Cause::Restart => ("while nothing ran that would have taken them", "none is needed"),
     }
 }
 

@@ -78,7 +78,7 @@ fn serve(samples: u64) -> (Arc<Small>, Serving) {
 fn serve_with(samples: u64, settings: Settings) -> (Arc<Small>, Serving) {
     let small = Arc::new(Small { history: History::new(Bounds::default()), acknowledged: AtomicBool::new(false) });
     let channel = Channel { name: "I".into(), rate: RATE, ..Channel::default() };
-    assert_eq!(small.history.write().channel("s", "display", &channel).unwrap().id.key, 0);
+    assert_eq!(small.history.write().channel("s", "display", &channel).unwrap().key, 0);
     append(&small, 0, samples);
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let serving = server.serve(small.clone(), settings).unwrap();
@@ -270,7 +270,7 @@ fn what_is_measured_otherwise_begins_anew_for_its_clients() {
             is_changed = true;
             heard.push("whole".to_owned());
             let channel = Channel { name: "I".into(), unit: "kA".into(), rate: RATE, ..Channel::default() };
-            assert_eq!(small.history.write().channel("s", "display", &channel).unwrap().id.key, 0);
+            assert_eq!(small.history.write().channel("s", "display", &channel).unwrap().key, 0);
             append(&small, 90, 93);
         }
     }
@@ -318,7 +318,7 @@ fn messages_and_texts_have_a_greatest_length() {
         // Each byte of it takes six.
         let (name, description) = (number.to_string(), "\u{1}".repeat(255));
         let channel = Channel { name, description, rate: RATE, ..Channel::default() };
-        let key = writing.channel("s", "display", &channel).unwrap().id;
+        let key = writing.channel("s", "display", &channel).unwrap();
         let values = Values::Samples(Element::F32, &[0; 4]);
         writing.append(key, &Block { channel: 0, first: 0, time: 0, rate: RATE, values });
     }

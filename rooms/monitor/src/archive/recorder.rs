@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use weir_service::pulse::Pulse;
+use weir_program::pulse::Pulse;
 use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
 
 use super::head::Head;

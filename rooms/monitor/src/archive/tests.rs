@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use weir_service::pulse::Pulses;
+use weir_program::pulse::Pulses;
 use weir_testbed::await_that;
 use weir_wire::signal::{Block, Cause, Channel, Clock, Element, Gap, Rate, Values};
 

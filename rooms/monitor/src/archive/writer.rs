@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::statvfs::statvfs;
-use weir_service::pulse::Pulse;
+use weir_program::pulse::Pulse;
 use weir_units::format;
 use weir_wire::signal::{Block, Cause, Gap, Rate, Values};
 

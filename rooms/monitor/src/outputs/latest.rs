@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use weir_service::metrics::{Family, Kind, Samples};
-use weir_wire::signal::Block;
 
 use crate::api::State;
-use weir_signal::history::{History, Listed};
+use weir_signal::history::{Cursor, History, Listed};
 
 /// Adds every family of [`families`], as of now. `states`: of all channels, in the order of their keys.
 pub fn metrics(history: &History, states: &[State], samples: &mut Samples<'_>) {
@@ -25,10 +24,8 @@ pub fn metrics(history: &History, states: &[State], samples: &mut Samples<'_>) {
 /// The last value of a channel; `None`: there is none yet, or a gap.
 fn latest(history: &History, listed: &Arc<Listed>) -> Option<f64> {
     let extent = history.extent(listed.key)?;
-    let mut last = None;
-    history.read(listed.id(), extent.end.checked_sub(1)?, 64, |block: Block<'_>| {
-        last = block.last();
-    });
+    let (mut cursor, mut last) = (Cursor { id: listed.id(), at: extent.end.checked_sub(1)? }, None);
+    history.read(&mut cursor, |block| last = block.last());
     last
 }
 

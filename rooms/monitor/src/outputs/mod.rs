@@ -1,7 +1,7 @@
 //! Signals to tools that there are: PlotJuggler, InfluxDB or Telegraf, Prometheus. What they draw is for a look; the archive has all.
 //!
 //! ```text
-//! History -> points: at most so many a second of a channel, each with least and greatest -> lines -> datagrams, on a thread of its own
+//! History -> points: at most so many a second of a channel, each with least and greatest -> lines -> datagrams, on a thread of their own
 //!         -> the latest values, when Prometheus asks
 //! ```
 //!
@@ -14,21 +14,21 @@ mod points;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use weir_dgram::{Options, Outgoing, Socket};
 use weir_program::ledger;
-use weir_program::ledger::Shared;
+use weir_program::pulse::Pulse;
 use weir_program::stop::Stop;
-use weir_service::pulse::Pulse;
+use weir_wire::signal::Block;
 
 use crate::serve::settings::matches;
-use points::{Follower, Point};
-use weir_signal::history::{Catalog, History, Listed};
+use points::Point;
+use weir_signal::history::{Cursor, History, Listed, Readers};
+use weir_signal::thin::BlockThinner;
 
 /// An output, validated.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,220 +58,127 @@ ledger! {
         /// Where they went.
         to: String,
         /// Points made for an output.
-        points: Shared => Counter "weir_monitor_output" ["points"] {to},
+        points: u64 => Counter "weir_monitor_output" ["points"] {to},
         /// Datagrams of an output given to the network.
-        datagrams: Shared => Counter "weir_monitor_output" ["datagrams"] {to},
+        datagrams: u64 => Counter "weir_monitor_output" ["datagrams"] {to},
         /// Datagrams of an output that the network did not take, or that the receiver's machine refused.
-        refused: Shared => Counter "weir_monitor_output_refused" ["datagrams"] {to},
+        refused: u64 => Counter "weir_monitor_output_refused" ["datagrams"] {to},
     }
 }
 
 /// Outputs that run.
-#[derive(Debug)]
-pub struct Outputs {
-    started: Vec<Started>,
-    told: Told,
-}
-
-/// An output with its thread.
-#[derive(Debug)]
-struct Started {
-    output: Output,
-    stop: Stop,
-    /// `None`: it has ended.
-    thread: Option<JoinHandle<()>>,
-    counts: Arc<OutputCount>,
-}
-
-/// What becomes of the points of outputs, for whoever asks.
-#[derive(Clone, Debug, Default)]
-pub struct Told(Arc<Mutex<Entries>>);
-
-type Entries = Vec<Arc<OutputCount>>;
+#[derive(Debug, Default)]
+pub struct Outputs(Mutex<Vec<Running>>);
 
 impl Outputs {
-    /// Starts a thread an output; each begins with what comes from now on.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
-    pub fn start(
-        outputs: &[Output],
-        history: &Arc<History>,
-        mut pulse: impl FnMut(String) -> Pulse,
-    ) -> io::Result<Self> {
-        let mut all = Self { started: Vec::new(), told: Told::default() };
-        all.change(outputs, history, &mut pulse)?;
-        Ok(all)
-    }
-
     /// These from now on: what is the same goes on, others send what they have and end, new ones begin with what comes.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
-    pub fn change(
-        &mut self,
-        outputs: &[Output],
-        history: &Arc<History>,
-        mut pulse: impl FnMut(String) -> Pulse,
-    ) -> io::Result<()> {
-        self.started.retain(|started| outputs.contains(&started.output));
+    pub fn change(&self, outputs: &[Output], history: &History) {
+        let mut all = self.all();
+        all.retain_mut(|running| {
+            let stays = outputs.contains(&running.output);
+            if !stays {
+                running.look(history, true);
+            }
+            stays
+        });
         for output in outputs {
-            if !self.started.iter().any(|started| started.output == *output) {
-                let pulse = pulse(format!("output {}", output.to));
-                self.started.push(Started::start(output, history, pulse)?);
+            if !all.iter().any(|running| running.output == *output) {
+                all.push(Running::new(output.clone(), history));
             }
         }
-        let told = self.started.iter().map(|started| started.counts.clone());
-        *self.told.all() = told.collect();
-        Ok(())
     }
 
-    /// To be asked by others.
-    pub fn told(&self) -> Told {
-        self.told.clone()
+    /// Sends what is new; `ended`: also what waits for more to come.
+    pub fn look(&self, history: &History, ended: bool) {
+        self.all().iter_mut().for_each(|running| running.look(history, ended));
     }
 
-    /// Sends what is there and ends.
-    pub fn end(self) {
-        self.started.iter().for_each(|started| started.stop.set());
+    /// Sends what is new until the stop is set.
+    pub fn run(&self, history: &History, stop: &Stop, pulse: &Pulse) {
+        while !stop.is_set() {
+            pulse.wait();
+            stop.wait(Instant::now() + LOOKS_APART);
+            pulse.work();
+            self.look(history, false);
+        }
     }
-}
 
-impl Started {
-    fn start(output: &Output, history: &Arc<History>, pulse: Pulse) -> io::Result<Self> {
-        let count = OutputCount { to: output.to.to_string(), ..OutputCount::default() };
-        let (stop, counts) = (Stop::new()?, Arc::new(count));
-        let stopped = stop.clone();
-        // What is there already is passed over here and now.
-        let running = Running::new(output.clone(), history.clone(), counts.clone());
-        let thread = thread::Builder::new().name("output".into()).spawn(move || running.run(&stopped, &pulse))?;
-        Ok(Self { output: output.clone(), stop, thread: Some(thread), counts })
-    }
-}
-
-impl Told {
     /// What became of points so far, by output.
     pub fn counts(&self) -> Vec<OutputCount> {
-        self.all().iter().map(|count| OutputCount::clone(count)).collect()
+        self.all().iter().map(|running| running.count.clone()).collect()
     }
 
-    fn all(&self) -> MutexGuard<'_, Entries> {
-        // It is replaced as a whole.
+    fn all(&self) -> MutexGuard<'_, Vec<Running>> {
+        // What a look that panicked had made is lost, and nothing else.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// It sends what it has.
-impl Drop for Started {
-    fn drop(&mut self) {
-        self.stop.set();
-        if let Some(thread) = self.thread.take() {
-            // A panic on that thread has been told on stderr already.
-            let _ = thread.join();
-        }
-    }
-}
-
 /// An output at work.
+#[derive(Debug)]
 struct Running {
     output: Output,
-    history: Arc<History>,
-    counts: Arc<OutputCount>,
+    count: OutputCount,
     socket: Option<Socket>,
     /// When it is tried again to have a socket.
     retry: Instant,
-    /// By the key of a channel, with what it is of; `None`: it is not wanted.
-    followers: Vec<(Arc<Listed>, Option<Follower>)>,
-    points: Vec<Point>,
+    /// `None`: it is not wanted.
+    readers: Readers<Option<(Cursor, BlockThinner)>>,
+    points: Vec<(Arc<Listed>, Point)>,
     text: String,
     datagram: String,
 }
 
 impl Running {
-    fn new(output: Output, history: Arc<History>, counts: Arc<OutputCount>) -> Self {
+    fn new(output: Output, history: &History) -> Self {
         let mut running = Self {
+            count: OutputCount { to: output.to.to_string(), ..OutputCount::default() },
             output,
-            history,
-            counts,
             socket: None,
             retry: Instant::now(),
-            followers: Vec::new(),
+            readers: Readers::default(),
             points: Vec::new(),
             text: String::new(),
             datagram: String::new(),
         };
-        running.follow(&running.history.catalog(), true);
+        running.read(history, i64::MAX, false);
         running
     }
 
-    fn run(mut self, stop: &Stop, pulse: &Pulse) {
-        loop {
-            pulse.wait();
-            let ended = stop.wait(Instant::now() + LOOKS_APART);
-            pulse.work();
-            self.look(ended);
-            if ended {
-                return;
-            }
-        }
-    }
-
-    /// Takes up channels that are new: from their end on at the start, later from their beginning.
-    fn follow(&mut self, catalog: &Catalog, at_end: bool) {
-        for listed in catalog.iter().skip(self.followers.len()) {
-            let extent = self.history.extent(listed.key).unwrap_or_default();
-            let from = if at_end { extent.end } else { extent.begin };
-            let follower = self.output.wants(listed).then(|| Follower::new(from, self.output.most));
-            self.followers.push((listed.clone(), follower));
-        }
-    }
-
-    /// Sends what is new; `ended`: also what waits for more to come.
-    fn look(&mut self, ended: bool) {
-        let catalog = self.history.catalog();
-        self.follow(&catalog, false);
-        for (listed, at) in catalog.iter().zip(0..) {
-            self.renew(at, listed);
-            let Some((_, Some(follower))) = self.followers.get_mut(at) else { continue };
-            let scaling = (listed.channel.scale, listed.channel.offset);
-            loop {
-                let begin = follower.at();
-                let points = &mut self.points;
-                let next =
-                    self.history.read(listed.id(), begin, READ_BYTES, |block| follower.take(&block, scaling, points));
-                follower.stand(next);
-                if next == begin {
-                    break;
-                }
-            }
-            if ended {
-                follower.close(&mut self.points);
-            }
-            self.counts.points.add(self.points.len() as u64);
-            for at in 0..self.points.len() {
-                let point = self.points[at];
-                self.write(listed, &point);
-            }
-            self.points.clear();
+    fn look(&mut self, history: &History, ended: bool) {
+        self.read(history, i64::MIN, ended);
+        self.count.points += self.points.len() as u64;
+        for (listed, point) in std::mem::take(&mut self.points) {
+            self.write(&listed, &point);
         }
         self.send();
     }
 
-    /// A channel that is measured otherwise, or another one in its place, begins after what was left of it as it was.
-    fn renew(&mut self, at: usize, listed: &Arc<Listed>) {
-        let Some((known, follower)) = self.followers.get_mut(at) else { return };
-        if known.id() == listed.id() {
-            return;
-        }
-        let before = std::mem::replace(known, listed.clone());
-        let extent = self.history.extent(listed.key).unwrap_or_default();
-        let next = self.output.wants(listed).then(|| Follower::new(extent.begin, self.output.most));
-        let Some(mut follower) = std::mem::replace(follower, next) else { return };
-        let mut left = Vec::new();
-        follower.close(&mut left);
-        self.counts.points.add(left.len() as u64);
-        for point in &left {
-            self.write(&before, point);
+    /// Makes points of what is new: of channels that are new from a time on.
+    fn read(&mut self, history: &History, from: i64, ended: bool) {
+        let Self { readers, output, points, .. } = self;
+        let mut add = |listed: &Arc<Listed>, block: &Block<'_>| {
+            let made = Point::of(block, (listed.channel.scale, listed.channel.offset));
+            points.extend(made.map(|point| (listed.clone(), point)));
+        };
+        let readers = readers.follow(history, |listed, before| {
+            // What is left of a channel as it was.
+            if let Some((before, Some((_, mut thinner)))) = before {
+                thinner.flush(|block| add(&before, &block));
+            }
+            let is_wanted = output.wants(listed);
+            is_wanted.then(|| (history.cursor(listed.id(), from), BlockThinner::new(1)))
+        });
+        for (listed, reader) in readers {
+            let Some((cursor, thinner)) = reader else { continue };
+            while history.read(cursor, |block| {
+                let each = (block.rate.per_s() / output.most).ceil().clamp(1.0, f64::from(u32::MAX)) as u32;
+                thinner.set_bucket(each, |block| add(listed, &block));
+                thinner.push(&block, |block| add(listed, &block));
+            }) {}
+            if ended {
+                thinner.flush(|block| add(listed, &block));
+            }
         }
     }
 
@@ -306,8 +213,8 @@ impl Running {
             self.datagram.push(']');
         }
         let sent = self.open() && self.give();
-        let count = if sent { &self.counts.datagrams } else { &self.counts.refused };
-        count.add(1);
+        let count = if sent { &mut self.count.datagrams } else { &mut self.count.refused };
+        *count += 1;
         self.datagram.clear();
     }
 
@@ -320,13 +227,13 @@ impl Running {
         self.socket.is_some()
     }
 
-    fn give(&self) -> bool {
+    fn give(&mut self) -> bool {
         let pieces = [IoSlice::new(self.datagram.as_bytes())];
         let message = Outgoing { pieces: &pieces, segment: None, to: None };
         self.socket.as_ref().is_some_and(|socket| {
             let progress = socket.send(&[message]);
             // The kernel tells of a datagram before that nobody took.
-            self.counts.refused.add(progress.icmp.into());
+            self.count.refused += u64::from(progress.icmp);
             progress.error.is_none()
         })
     }
@@ -351,6 +258,3 @@ const FRAME: usize = 3;
 const LOOKS_APART: Duration = Duration::from_millis(20);
 
 const RETRIES_APART: Duration = Duration::from_secs(1);
-
-/// Values read at once, while the receiving thread waits.
-const READ_BYTES: usize = 64 << 10;

@@ -20,74 +20,22 @@ pub(super) enum What {
     Missing(u64, Cause),
 }
 
-/// Where an output stands in a channel.
-#[derive(Debug)]
-pub(super) struct Follower {
-    at: u64,
-    most: f64,
-    /// Samples since the last point.
-    open: Option<Open>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    /// Which of the points, counted from the channel's first sample.
-    number: u64,
-    time: i64,
-    last: f64,
-    least: f64,
-    greatest: f64,
-    single: bool,
-}
-
-impl Follower {
-    pub(super) fn new(at: u64, most: f64) -> Self {
-        Self { at, most, open: None }
-    }
-
-    pub(super) fn at(&self) -> u64 {
-        self.at
-    }
-
-    pub(super) fn stand(&mut self, at: u64) {
-        self.at = at;
-    }
-
-    /// Adds the points that a block makes. What cannot be measured makes none.
-    pub(super) fn take(&mut self, block: &Block<'_>, (scale, offset): (f64, f64), points: &mut Vec<Point>) {
-        let each = (block.rate.per_s() / self.most).ceil().clamp(1.0, 1e12) as u64;
-        if let Values::Gap(gap) = block.values {
-            self.close(points);
-            points.push(Point { time: block.time, what: What::Missing(gap.samples, gap.cause) });
-        }
-        let single = each == 1 && matches!(block.values, Values::Samples(..));
-        for (first, bucket) in block.buckets() {
-            let time = block.time_of(first + block.step() - 1);
-            self.add(first / each, time, bucket.scaled(scale, offset), single, points);
-        }
-    }
-
-    fn add(&mut self, number: u64, time: i64, bucket: Bucket, single: bool, points: &mut Vec<Point>) {
-        let Bucket { least, greatest, last, .. } = bucket;
-        if !(last.is_finite() && least.is_finite() && greatest.is_finite()) {
-            return;
-        }
-        if self.open.is_some_and(|open| open.number != number) {
-            self.close(points);
-        }
-        let open = self.open.get_or_insert(Open { number, time, last, least, greatest, single });
-        *open = Open { time, last, least: open.least.min(least), greatest: open.greatest.max(greatest), ..*open };
-        // A sample of its own need not wait for the next.
-        if single {
-            self.close(points);
-        }
-    }
-
-    /// Ends the point that is open.
-    pub(super) fn close(&mut self, points: &mut Vec<Point>) {
-        if let Some(Open { time, last, least, greatest, single, .. }) = self.open.take() {
-            let what = if single { What::Value(last) } else { What::Envelope(last, least, greatest) };
-            points.push(Point { time, what });
-        }
+impl Point {
+    /// Those of a block that is thinned. What cannot be measured makes none.
+    pub(super) fn of(block: &Block<'_>, (scale, offset): (f64, f64)) -> impl Iterator<Item = Self> {
+        let gap = match block.values {
+            Values::Gap(gap) => Some(Self { time: block.time, what: What::Missing(gap.samples, gap.cause) }),
+            _ => None,
+        };
+        let point = move |(first, bucket): (u64, Bucket)| {
+            let Bucket { least, greatest, last, .. } = bucket.scaled(scale, offset);
+            let what = match block.values {
+                Values::Samples(..) => What::Value(last),
+                _ => What::Envelope(last, least, greatest),
+            };
+            let is_number = [least, greatest, last].into_iter().all(f64::is_finite);
+            is_number.then(|| Self { time: block.time_of(first + block.step() - 1), what })
+        };
+        gap.into_iter().chain(block.buckets().filter_map(point))
     }
 }

@@ -1,30 +1,35 @@
-//! How every channel is: its alarm, and whether samples come.
+//! How every channel is, by what the history has of it: its alarm, whether samples come, what is missing.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use weir_units::format::{plain, printable};
-use weir_wire::signal::{Block, Channel, Limits, Values};
+use weir_wire::signal::{Block, Channel, Rate, Values};
 
+use super::changes;
+use super::derive;
 use super::events::Draft;
 use super::latch::Latch;
 use super::limits::{Watch, severity, words};
-use super::settings::Watching;
+use super::losses::Losses;
+use super::settings::{Watching, Window};
 use crate::api::{Acknowledged, Alarm, NotAcknowledged, Severity, State};
+use weir_signal::history::{Cursor, History, Listed, Readers};
 
-/// How every channel is, by its key in the history.
+/// How every channel is, as of the last look.
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    entries: BTreeMap<u32, Entry>,
-    watching: Arc<Watching>,
+    readers: Readers<Entry>,
+    losses: Losses,
+    /// Channels that were forgotten for others.
+    pub(super) forgotten: u64,
+    /// When it was looked last.
+    looked: Duration,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Entry {
-    station: String,
-    channel: Arc<Channel>,
-    watch: Watch,
+    cursor: Cursor,
     alarm: Alarm,
     latch: Latch,
     /// When a value was last beyond the limit of the alarm.
@@ -33,137 +38,58 @@ struct Entry {
     since_ns: i64,
     /// When samples came last, by the clock that never steps.
     heard: Duration,
-    /// The longest time that one block has stood for, or a sample of its rate does.
+    /// The longest time that what came at once has stood for, or a sample of its rate does.
     longest: Duration,
-    /// It has ended in order: nothing is expected.
-    ended: Option<End>,
+    /// When it was said to be measured otherwise.
+    renewed: Option<Duration>,
 }
 
-/// What has ended in order, so that nothing more of a channel is expected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// Its station.
-    Station,
-    /// A channel that it is made of.
-    Input,
-    /// A reload has taken it away.
-    Derived,
+/// A look at all channels.
+struct Look<'a> {
+    watching: &'a Watching,
+    now: Duration,
+    wall: i64,
+    /// Since the last one: so much is not sent at once, but has gathered.
+    gathered: Duration,
+    told: Vec<Draft>,
 }
 
 impl Board {
-    /// Follows a channel from now on, or what is known of it has changed.
-    pub(super) fn follow(&mut self, key: u32, station: &str, channel: &Arc<Channel>, now: Duration, wall: i64) {
-        let watch = self.watching.watch(station, channel);
-        // Before its first block, too, nothing comes within less.
-        let period = Duration::from_nanos(channel.rate.nanos(1).clamp(0, i128::from(u64::MAX)) as u64);
-        let period = period.min(LONGEST_PERIOD);
-        match self.entries.get_mut(&key) {
-            Some(entry) => {
-                entry.watch = watch;
-                entry.channel = channel.clone();
-                entry.ended = None;
-                entry.longest = entry.longest.max(period);
+    /// Looks at what is new, and at what does not come; returns what there is to say.
+    pub(super) fn look(&mut self, history: &History, watching: &Watching, now: Duration, wall: i64) -> Vec<Draft> {
+        let Self { readers, losses, forgotten, looked } = self;
+        let gathered = now.saturating_sub(std::mem::replace(looked, now));
+        let mut look = Look { watching, now, wall, gathered, told: Vec::new() };
+        let readers = readers.follow(history, |listed, before| {
+            let cursor = history.cursor(listed.id(), i64::MIN);
+            match before {
+                Some((was, entry)) if was.is_called(&listed.station, &listed.stream, &listed.channel.name) => {
+                    let is_due = entry.renewed.is_none_or(|then| now >= then + changes::APART);
+                    look.told.extend(is_due.then(|| changes::told_renewed(&was, listed, wall)));
+                    Entry { cursor, renewed: if is_due { Some(now) } else { entry.renewed }, ..entry }
+                }
+                before => {
+                    *forgotten += u64::from(before.is_some());
+                    Entry { cursor, since_ns: wall, heard: now, ..Entry::default() }
+                }
             }
-            None => {
-                let entry = Entry {
-                    station: station.to_owned(),
-                    channel: channel.clone(),
-                    watch,
-                    alarm: Alarm::None,
-                    latch: Latch::default(),
-                    confirmed: Duration::ZERO,
-                    stale: false,
-                    since_ns: wall,
-                    heard: now,
-                    longest: period,
-                    ended: None,
-                };
-                self.entries.insert(key, entry);
-            }
+        });
+        for (listed, entry) in readers {
+            let watch = Watch::new(listed.limits, watching.hysteresis);
+            let mut cursor = entry.cursor;
+            while history.read(&mut cursor, |block| match block.values {
+                // What is derived lacks what its inputs lack.
+                Values::Gap(_) if listed.channel.derived => {}
+                Values::Gap(gap) => {
+                    losses.add(&listed.station, &listed.channel.name, gap.cause, gap.samples, block.time);
+                }
+                _ => entry.take(listed, &watch, &block, &mut look),
+            }) {}
+            entry.cursor = cursor;
+            entry.age(listed, history, &mut look);
         }
-    }
-
-    /// Limits and times have changed.
-    pub(super) fn rewatch(&mut self, watching: Arc<Watching>) {
-        for entry in self.entries.values_mut() {
-            entry.watch = watching.watch(&entry.station, &entry.channel);
-        }
-        self.watching = watching;
-    }
-
-    /// The limits that are in force for a channel.
-    pub(super) fn limits(&self, station: &str, channel: &Channel) -> Limits {
-        self.watching.limits(station, channel)
-    }
-
-    /// The limits that are in force for all channels, by their keys.
-    pub(super) fn all_limits(&self) -> Vec<(u32, Limits)> {
-        let of = |(&key, entry): (&u32, &Entry)| (key, self.watching.limits(&entry.station, &entry.channel));
-        self.entries.iter().map(of).collect()
-    }
-
-    /// All channels, as `station/channel`.
-    pub(super) fn names(&self) -> Vec<String> {
-        self.entries.values().map(|entry| format!("{}/{}", entry.station, entry.channel.name)).collect()
-    }
-
-    /// A block of the channel may stand for so long: it is not stale before.
-    pub(super) fn expect(&mut self, key: u32, longest: Duration) {
-        if let Some(entry) = self.entries.get_mut(&key) {
-            entry.longest = entry.longest.max(longest);
-        }
-    }
-
-    /// Samples, or a gap, which is none.
-    pub(super) fn take(&mut self, key: u32, block: &Block<'_>, now: Duration, told: &mut Vec<Draft>) {
-        let Some(entry) = self.entries.get_mut(&key) else { return };
-        if matches!(block.values, Values::Gap(_)) {
-            return;
-        }
-        entry.heard = now;
-        let stands_for = block.rate.nanos(block.samples()).clamp(0, i128::from(u64::MAX)) as u64;
-        entry.longest = entry.longest.max(Duration::from_nanos(stands_for));
-        entry.ended = None;
-        if entry.stale {
-            entry.stale = false;
-            entry.since_ns = block.time;
-            told.push(entry.draft(block.time, Severity::Info, "stale", "samples come again".into()));
-        }
-        if !entry.watch.is_idle() {
-            entry.judge(block, now, told);
-        }
-    }
-
-    /// A channel is no longer kept.
-    pub(super) fn forget(&mut self, key: u32) {
-        self.entries.remove(&key);
-    }
-
-    /// A channel has ended in order.
-    pub(super) fn end(&mut self, key: u32, end: End) {
-        if let Some(entry) = self.entries.get_mut(&key) {
-            entry.ended = Some(end);
-        }
-    }
-
-    /// Who has become stale.
-    pub(super) fn look(&mut self, now: Duration, wall: i64) -> Vec<Draft> {
-        let mut told = Vec::new();
-        for entry in self.entries.values_mut() {
-            if entry.stale || now < entry.heard + self.watching.stale(entry.longest) {
-                continue;
-            }
-            entry.stale = true;
-            entry.since_ns = wall;
-            let age = plain((now - entry.heard).as_secs_f64());
-            let (severity, text) = match (entry.ended, entry.channel.bucket) {
-                (Some(end), _) => (Severity::Info, end.words().to_owned()),
-                (_, 0) => (Severity::Info, "it is not sent: nobody has asked for it".to_owned()),
-                _ => (Severity::Minor, format!("no samples for {age} s")),
-            };
-            told.push(entry.draft(wall, severity, "stale", text));
-        }
-        told
+        look.told.extend(losses.tell(now));
+        look.told
     }
 
     /// Somebody has seen the alarms of a channel.
@@ -173,75 +99,109 @@ impl Board {
         seen: Option<Alarm>,
         by: Acknowledged,
     ) -> Result<(Alarm, Draft), NotAcknowledged> {
-        let entry = self.entries.get_mut(&key).ok_or(NotAcknowledged::Unknown)?;
+        let (listed, entry) = self.readers.0.get_mut(key as usize).ok_or(NotAcknowledged::Unknown)?;
         let (name, time_ns) = (by.by.clone(), by.time_ns);
         let alarm = entry.latch.acknowledge(seen, entry.alarm, by)?;
         let text = format!("{}: acknowledged by {}", words(alarm), printable(&name));
-        Ok((alarm, entry.draft(time_ns, Severity::Info, "acknowledged", text)))
+        Ok((alarm, draft(listed, time_ns, Severity::Info, "acknowledged", text)))
     }
 
     /// Of all channels.
     pub(super) fn states(&self) -> Vec<State> {
-        let state = |(&key, entry): (&u32, &Entry)| State {
-            key,
+        let state = |(listed, entry): &(Arc<Listed>, Entry)| State {
+            key: listed.key,
             alarm: entry.alarm,
             stale: entry.stale,
             since_ns: entry.since_ns,
             unacknowledged: entry.latch.owed(),
             acknowledged: entry.latch.word(),
         };
-        self.entries.iter().map(state).collect()
-    }
-}
-
-impl End {
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::Station => "its station has ended",
-            Self::Input => "a channel that it is made of has ended",
-            Self::Derived => "it is no longer derived",
-        }
+        self.readers.0.iter().map(state).collect()
     }
 }
 
 impl Entry {
+    /// Samples.
+    fn take(&mut self, listed: &Listed, watch: &Watch, block: &Block<'_>, look: &mut Look<'_>) {
+        self.heard = look.now;
+        let at_once = period(block.rate, block.samples()).saturating_sub(look.gathered);
+        self.longest = self.longest.max(at_once);
+        if std::mem::take(&mut self.stale) {
+            self.since_ns = block.time;
+            look.told.push(draft(listed, block.time, Severity::Info, "stale", "samples come again".into()));
+        }
+        if !watch.is_idle() {
+            self.judge(listed, watch, block, look);
+        }
+    }
+
+    /// Whether nothing has come for too long.
+    fn age(&mut self, listed: &Listed, history: &History, look: &mut Look<'_>) {
+        let Listed { station, channel, .. } = listed;
+        let made = look.watching.made(station, &channel.name);
+        // Nothing can come before a window is full, or within a period.
+        let window = made.and_then(|made| made.window).map_or(Duration::ZERO, Window::length);
+        let longest = self.longest.max(period(channel.rate, 1).min(LONGEST_PERIOD)).max(window);
+        if self.stale || look.now < self.heard + look.watching.stale(longest) {
+            return;
+        }
+        (self.stale, self.since_ns) = (true, look.wall);
+        let has_ended = history.extent(listed.key).is_some_and(|extent| extent.has_ended);
+        let (severity, text) = match (has_ended, channel.bucket) {
+            (true, _) if made.is_some() => (Severity::Info, "a channel that it is made of has ended".to_owned()),
+            (true, _) if station == derive::STATION => (Severity::Info, "it is no longer derived".to_owned()),
+            (true, _) => (Severity::Info, "its station has ended".to_owned()),
+            (_, 0) => (Severity::Info, "it is not sent: nobody has asked for it".to_owned()),
+            _ => (Severity::Minor, format!("no samples for {} s", plain((look.now - self.heard).as_secs_f64()))),
+        };
+        look.told.push(draft(listed, look.wall, severity, "stale", text));
+    }
+
     /// The worst value decides, at once. What is less bad has to last: a signal that passes a limit fifty times a second is one alarm.
-    fn judge(&mut self, block: &Block<'_>, now: Duration, told: &mut Vec<Draft>) {
-        let Channel { scale, offset, .. } = *self.channel;
+    fn judge(&mut self, listed: &Listed, watch: &Watch, block: &Block<'_>, look: &mut Look<'_>) {
+        let Channel { scale, offset, .. } = listed.channel;
         let seen = block.buckets().fold([f64::NAN; 3], |[_, least, greatest], (_, bucket)| {
             [bucket.last, least.min(bucket.least), greatest.max(bucket.greatest)]
         });
         let measured = |value: f64| value * scale + offset;
-        let judged = seen.map(|value| (self.watch.judge(measured(value), self.alarm), measured(value)));
+        let judged = seen.map(|value| (watch.judge(measured(value), self.alarm), measured(value)));
         let (worst, value) = judged
             .into_iter()
             .fold(judged[0], |worst, one| if severity(one.0) > severity(worst.0) { one } else { worst });
         let still = judged.iter().any(|&(alarm, _)| alarm == self.alarm) && severity(worst) <= severity(self.alarm);
         if still && self.alarm != Alarm::None {
-            self.confirmed = now;
+            self.confirmed = look.now;
             return;
         }
         let is_worse = severity(worst) > severity(self.alarm);
-        if worst != self.alarm && (is_worse || now >= self.confirmed + HOLD) {
+        if worst != self.alarm && (is_worse || look.now >= self.confirmed + HOLD) {
             self.latch.pass(self.alarm, worst);
-            (self.alarm, self.since_ns, self.confirmed) = (worst, block.time, now);
-            told.push(self.passed(block.time, worst, value));
+            (self.alarm, self.since_ns, self.confirmed) = (worst, block.time, look.now);
+            look.told.push(passed(listed, watch, block.time, worst, value));
         }
     }
-
-    fn passed(&self, time_ns: i64, alarm: Alarm, value: f64) -> Draft {
-        let unit = printable(&self.channel.unit);
-        let space = if unit.is_empty() { "" } else { " " };
-        let limit = self.watch.limit(alarm).map(|limit| format!(" (limit {})", plain(limit))).unwrap_or_default();
-        let text = format!("{}: {}{space}{unit}{limit}", words(alarm), plain(value));
-        self.draft(time_ns, severity(alarm), "alarm", text)
-    }
-
-    fn draft(&self, time_ns: i64, severity: Severity, kind: &'static str, text: String) -> Draft {
-        let (station, channel) = (self.station.clone(), self.channel.name.clone());
-        Draft { time_ns, severity, station, channel, kind, text, remedy: None }
-    }
 }
+
+fn passed(listed: &Listed, watch: &Watch, time_ns: i64, alarm: Alarm, value: f64) -> Draft {
+    let unit = printable(&listed.channel.unit);
+    let space = if unit.is_empty() { "" } else { " " };
+    let limit = watch.limit(alarm).map(|limit| format!(" (limit {})", plain(limit))).unwrap_or_default();
+    let text = format!("{}: {}{space}{unit}{limit}", words(alarm), plain(value));
+    draft(listed, time_ns, severity(alarm), "alarm", text)
+}
+
+fn draft(listed: &Listed, time_ns: i64, severity: Severity, kind: &'static str, text: String) -> Draft {
+    let (station, channel) = (listed.station.clone(), listed.channel.name.clone());
+    Draft { time_ns, severity, station, channel, kind, text, remedy: None }
+}
+
+/// How long so many samples stand for.
+fn period(rate: Rate, samples: u64) -> Duration {
+    Duration::from_nanos(rate.nanos(samples).clamp(0, i128::from(u64::MAX)) as u64)
+}
+
+/// From one look to the next.
+pub(super) const LOOKS_APART: Duration = Duration::from_millis(100);
 
 /// Of a channel that says that it is slower than this it is told all the same that nothing comes.
 const LONGEST_PERIOD: Duration = Duration::from_secs(3600);
@@ -251,94 +211,100 @@ const HOLD: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
-    use weir_wire::signal::{Element, Rate};
+    use weir_wire::signal::{Element, Limits};
 
     use super::*;
+    use weir_signal::history::Bounds;
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn board(rate: Rate) -> Board {
-        let limits = Limits { high: Some(20.0), ..Limits::default() };
-        let channel = Channel { name: "T".into(), unit: "K".into(), limits, rate, scale: 2.0, ..Channel::default() };
-        let mut board = Board::default();
-        board.follow(3, "s", &Arc::new(channel), Duration::ZERO, 5);
-        board
+    /// A channel of its own history.
+    struct Watched {
+        history: History,
+        board: Board,
+        watching: Watching,
+        rate: Rate,
     }
 
-    fn feed(board: &mut Board, rate: Rate, now: Duration, values: &[f32]) -> Vec<String> {
-        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let values = Values::Samples(Element::F32, &bytes);
-        let mut told = Vec::new();
-        board.take(3, &Block { channel: 0, first: 0, time: 77, rate, values }, now, &mut told);
-        told.into_iter().map(|draft| draft.text).collect()
+    impl Watched {
+        fn new(rate: Rate) -> Self {
+            let history = History::new(Bounds::default());
+            let limits = Limits { high: Some(20.0), ..Limits::default() };
+            let channel =
+                Channel { name: "T".into(), unit: "K".into(), limits, rate, scale: 2.0, ..Channel::default() };
+            history.write().channel("s", "display", &channel).unwrap();
+            let mut watched = Self { history, board: Board::default(), watching: Watching::default(), rate };
+            watched.look(Duration::ZERO);
+            watched
+        }
+
+        fn look(&mut self, now: Duration) -> Vec<String> {
+            let told = self.board.look(&self.history, &self.watching, now, 9);
+            told.into_iter().map(|draft| draft.text).collect()
+        }
+
+        fn feed(&mut self, now: Duration, values: &[f32]) -> Vec<String> {
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            let values = Values::Samples(Element::F32, &bytes);
+            let mut writing = self.history.write();
+            let id = self.board.readers.0[0].0.id();
+            writing.append(id, &Block { channel: 0, first: 0, time: 77, rate: self.rate, values });
+            drop(writing);
+            self.look(now)
+        }
     }
 
     #[test]
     fn the_worst_counts_at_once_and_what_is_better_has_to_last() {
-        let rate = Rate::hertz(1000);
-        let mut board = board(rate);
+        let mut watched = Watched::new(Rate::hertz(1000));
         let at = |tenths: u32| SECOND * tenths / 10;
-        assert_eq!(feed(&mut board, rate, at(10), &[1.0, 2.0]), [""; 0]);
-        assert_eq!(feed(&mut board, rate, at(11), &[1.0, 15.0, 2.0]), ["high: 30 K (limit 20)"]);
-        let state = State { key: 3, alarm: Alarm::High, since_ns: 77, unacknowledged: Alarm::High, ..State::default() };
-        assert_eq!(board.states(), [state]);
+        assert_eq!(watched.feed(at(1), &[1.0, 2.0]), [""; 0]);
+        assert_eq!(watched.feed(at(2), &[1.0, 15.0, 2.0]), ["high: 30 K (limit 20)"]);
+        let state = State { alarm: Alarm::High, since_ns: 77, unacknowledged: Alarm::High, ..State::default() };
+        assert_eq!(watched.board.states(), [state]);
         // Fifty times a second beyond it, and back.
-        for tenth in 12..60 {
-            assert_eq!(feed(&mut board, rate, at(tenth), &[1.0]), [""; 0]);
-            assert_eq!(feed(&mut board, rate, at(tenth), &[1.0, 11.0, 1.0]), [""; 0]);
+        for tenth in 3..51 {
+            assert_eq!(watched.feed(at(tenth), &[1.0]), [""; 0]);
+            assert_eq!(watched.feed(at(tenth), &[1.0, 11.0, 1.0]), [""; 0]);
         }
-        assert_eq!(feed(&mut board, rate, at(68), &[1.0]), [""; 0]);
-        assert_eq!(feed(&mut board, rate, at(69), &[1.0]), ["within its limits: 2 K"]);
+        assert_eq!(watched.feed(at(54), &[1.0]), [""; 0]);
+        assert_eq!(watched.feed(at(59), &[1.0]), [""; 0]);
+        assert_eq!(watched.feed(at(60), &[1.0]), ["within its limits: 2 K"]);
         // It is over, and still to be seen by somebody.
+        let board = &mut watched.board;
         assert_eq!((board.states()[0].alarm, board.states()[0].unacknowledged), (Alarm::None, Alarm::High));
         let by = || Acknowledged { by: "jo\u{1b}".into(), time_ns: 99 };
-        let (alarm, draft) = board.acknowledge(3, None, by()).unwrap();
+        let (alarm, draft) = board.acknowledge(0, None, by()).unwrap();
         assert_eq!((alarm, draft.time_ns, draft.text.as_str()), (Alarm::High, 99, "high: acknowledged by jo "));
-        assert_eq!(board.acknowledge(3, None, by()), Err(NotAcknowledged::Nothing));
+        assert_eq!(board.acknowledge(0, None, by()), Err(NotAcknowledged::Nothing));
         assert_eq!(board.acknowledge(4, None, by()), Err(NotAcknowledged::Unknown));
-    }
-
-    /// A window of a second makes nothing before it is full, and three of them are no silence.
-    #[test]
-    fn what_is_expected_late_is_not_stale_before() {
-        let mut board = board(Rate::hertz(1000));
-        board.expect(3, SECOND);
-        assert_eq!(board.look(SECOND * 29 / 10, 9), []);
-        assert_eq!(board.look(SECOND * 31 / 10, 9).len(), 1);
     }
 
     #[test]
     fn slow_channels_are_not_stale_before_their_first_sample() {
-        let of = |per_sample| board(Rate { per_second: 1, per_sample });
+        let of = |per_sample| Watched::new(Rate { per_second: 1, per_sample });
         let (mut slow, mut slowest) = (of(5), of(u32::MAX));
-        assert_eq!((slow.look(SECOND * 149 / 10, 9), slowest.look(SECOND * 10_799, 9)), (vec![], vec![]));
-        assert_eq!((slow.look(SECOND * 15, 9).len(), slowest.look(SECOND * 10_800, 9).len()), (1, 1));
-    }
-
-    /// A rule's limits are those that are told, before and after a reload.
-    #[test]
-    fn limits_in_force_are_the_rules() {
-        let mut board = board(Rate::hertz(1000));
-        assert_eq!(board.all_limits()[0].1.high, Some(20.0));
-        let limits = Limits { high: Some(5.0), very_high: Some(9.0), ..Limits::default() };
-        let rules = vec![super::super::settings::Rule { channel: "s/*".into(), limits }];
-        board.rewatch(Arc::new(Watching { rules, ..Watching::default() }));
-        let (key, told) = board.all_limits()[0];
-        assert_eq!((key, told.high, told.very_high), (3, Some(5.0), Some(9.0)));
+        assert_eq!((slow.look(SECOND * 149 / 10), slowest.look(SECOND * 10_799)), (vec![], vec![]));
+        assert_eq!((slow.look(SECOND * 15).len(), slowest.look(SECOND * 10_800).len()), (1, 1));
     }
 
     #[test]
     fn slow_channels_may_be_silent_for_longer() {
-        let (slow, fast) = (Rate::hertz(1), Rate::hertz(1000));
-        let (mut slow_board, mut fast_board) = (board(slow), board(fast));
-        feed(&mut slow_board, slow, SECOND, &[1.0]);
-        feed(&mut fast_board, fast, SECOND, &[1.0]);
-        let mut stale = |seconds| {
-            let now = Duration::from_secs_f64(seconds);
-            [&mut slow_board, &mut fast_board].map(|board| board.look(now, 9).len())
-        };
-        assert_eq!([1.4, 1.6, 3.9, 4.1, 5.0].map(&mut stale), [[0, 0], [0, 1], [0, 0], [1, 0], [0, 0]]);
-        assert_eq!(feed(&mut slow_board, slow, SECOND * 6, &[1.0]), ["samples come again"]);
-        assert!(!slow_board.states()[0].stale && fast_board.states()[0].stale);
+        let (mut slow, mut fast) = (Watched::new(Rate::hertz(1)), Watched::new(Rate::hertz(1000)));
+        let at = |tenths: u32| SECOND * tenths / 10;
+        slow.feed(at(1), &[1.0]);
+        fast.feed(at(1), &[1.0]);
+        let mut stale = |tenths| [&mut slow, &mut fast].map(|watched| watched.look(at(tenths)).len());
+        assert_eq!([5, 7, 30, 32, 50].map(&mut stale), [[0, 0], [0, 1], [0, 0], [1, 0], [0, 0]]);
+        assert_eq!(slow.feed(SECOND * 6, &[1.0]), ["samples come again"]);
+        assert!(!slow.board.states()[0].stale && fast.board.states()[0].stale);
+    }
+
+    /// What has gathered while nobody looked is not what a station sends at once.
+    #[test]
+    fn a_late_look_does_not_make_channels_patient() {
+        let mut watched = Watched::new(Rate::hertz(1000));
+        watched.feed(SECOND * 5, &[1.0; 5000]);
+        assert_eq!(watched.look(SECOND * 6), ["no samples for 1 s"]);
     }
 }

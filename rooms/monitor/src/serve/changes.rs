@@ -1,57 +1,25 @@
 //! What changes under a channel: its station's clock, which is set, and what it is measured in.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::time::Duration;
 
 use weir_units::format::{plain, printable};
-use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
+use weir_wire::signal::{Block, Cause, Gap, Values};
 
 use super::events::Draft;
 use crate::api::Severity;
 use weir_signal::history::{Extent, Listed};
 use weir_signal::receive::Stream;
 
-/// What was said of it, each once in a while.
-#[derive(Debug, Default)]
-pub(super) struct Changes {
-    /// When a station's clock was said to step.
-    stepped: HashMap<String, Duration>,
-    /// When a channel was said to begin anew.
-    renewed: HashMap<u32, Duration>,
-}
-
-impl Changes {
-    /// A station's clock has stepped, as a block of that time says that came now.
-    pub(super) fn stepped(&mut self, stream: &Stream, (time, now): (i64, Duration), step: i64, told: &mut Vec<Draft>) {
-        if is_due(&mut self.stepped, &stream.station, now) {
-            told.push(told_step(stream, time, step));
-        }
-    }
-
-    /// A channel is measured otherwise than before.
-    pub(super) fn renewed(
-        &mut self,
-        before: &Listed,
-        new: &Channel,
-        (now, wall): (Duration, i64),
-        told: &mut Vec<Draft>,
-    ) {
-        if is_due(&mut self.renewed, &before.key, now) {
-            told.push(told_renewed(before, new, wall));
-        }
-    }
-}
-
-/// Whether something is to be said of one again.
-fn is_due<K: Clone + Eq + Hash>(said: &mut HashMap<K, Duration>, key: &K, now: Duration) -> bool {
-    if said.get(key).is_some_and(|then| now < *then + APART) {
+/// Whether something is to be said of a station again.
+pub(super) fn is_due(said: &mut HashMap<String, Duration>, station: &String, now: Duration) -> bool {
+    if said.get(station).is_some_and(|then| now < *then + APART) {
         return false;
     }
     if said.len() >= MOST {
         said.clear();
     }
-    said.insert(key.clone(), now);
+    said.insert(station.clone(), now);
     true
 }
 
@@ -75,7 +43,7 @@ pub(super) fn step(block: &Block<'_>, extent: Extent) -> Option<i64> {
     (extent.begin < extent.end && step.unsigned_abs() > half.max(LEAST_STEP).unsigned_abs()).then_some(step)
 }
 
-fn told_step(stream: &Stream, time_ns: i64, step: i64) -> Draft {
+pub(super) fn told_step(stream: &Stream, time_ns: i64, step: i64) -> Draft {
     let way = if step < 0 { "back" } else { "on" };
     let size = weir_units::format::duration(step.unsigned_abs() as f64 / 1e3);
     Draft {
@@ -90,8 +58,8 @@ fn told_step(stream: &Stream, time_ns: i64, step: i64) -> Draft {
 }
 
 /// What a channel was measured as, and is now.
-fn told_renewed(before: &Listed, new: &Channel, time_ns: i64) -> Draft {
-    let old = &before.channel;
+pub(super) fn told_renewed(before: &Listed, now: &Listed, time_ns: i64) -> Draft {
+    let (old, new) = (&before.channel, &now.channel);
     let number = |name: &str, old: f64, new: f64| {
         (old.to_bits() != new.to_bits()).then(|| format!("{name} {} (it was {})", plain(new), plain(old)))
     };
@@ -114,7 +82,7 @@ fn told_renewed(before: &Listed, new: &Channel, time_ns: i64) -> Draft {
 const LEAST_STEP: i64 = 5_000_000;
 
 /// From one event of a station, or of a channel, to the next.
-const APART: Duration = Duration::from_secs(10);
+pub(super) const APART: Duration = Duration::from_secs(10);
 
 /// Of whom it is known when something was said of them.
 const MOST: usize = 4096;
@@ -130,7 +98,7 @@ mod tests {
     #[test]
     fn what_was_due_meanwhile_is_within_the_history() {
         const HOUR: i64 = 3_600_000_000_000;
-        let extent = Extent { begin: 0, end: 500, begin_time: 0, end_time: HOUR };
+        let extent = Extent { begin: 0, end: 500, begin_time: 0, end_time: HOUR, has_ended: false };
         let values = Values::Samples(Element::F32, &[0; 400]);
         let due = |passed: i64| {
             let block = Block { channel: 3, first: 0, time: HOUR + passed, rate: RATE, values };

@@ -267,11 +267,11 @@ impl Config {
             hysteresis: self.hysteresis.fraction(),
             stale: self.stale.map(Span::duration),
             rules: rules.collect::<Result<_>>()?,
+            derive: self.derived(document)?,
         };
         let texts = |origins: &[WebOrigin]| origins.iter().map(|origin| origin.0.clone()).collect();
         let bytes = |size: Size| usize::try_from(size.bytes).unwrap_or(usize::MAX);
         Ok(Settings {
-            derive: self.derived(document)?,
             publish: self.publish.as_ref().map(|publish| publish.settings(&listen, document)).transpose()?,
             outputs: self.outputs(&listen, document)?,
             receive: receive::Settings {

@@ -15,7 +15,6 @@ use weir_service::privileges::Needs;
 use weir_service::{Launch, Service, Setup};
 
 use super::config::{Config, Origin};
-use super::derive::Derive;
 use super::keeper::Keeper;
 use super::ledger::Ledger;
 use super::open::Open;
@@ -23,7 +22,6 @@ use super::publish::Publisher;
 use super::room::{Parts, Server};
 use super::settings::Keys;
 use crate::api;
-use crate::outputs::Outputs;
 use weir_signal::history::History;
 use weir_signal::receive::{Follow, Receiver};
 use weir_signal::seal::{GroupKey, Opener, PublicKey, Sealer};
@@ -48,28 +46,29 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     receiver.addresses().iter().for_each(|address| tracing::info!("listening: {address}"));
     receiver.remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
     let history = Arc::new(History::new(settings.history));
-    let outputs = Outputs::start(&settings.outputs, &history, |name| service.pulse(name)).context("start an output")?;
     let open = Open::new(history, &settings.watching, receiver.shared());
-    let open = Arc::new(open.telling(publisher.as_ref().map(Publisher::sent), outputs.told()));
+    let open = Arc::new(open.telling(publisher.as_ref().map(Publisher::sent)));
+    open.outputs.change(&settings.outputs, &open.history);
     open.set_peers(settings.peers.clone());
     let stop = Stop::new().context("make a stop")?;
     let pulse = service.pulse("receive");
-    let derive = Derive::new(&settings.derive);
     let (shared, stopped) = (open.clone(), stop.clone());
     let receive = move || {
-        let mut follow = Follow::new(Keeper::new(&shared, derive)).counting(shared.changes.clone());
+        let mut follow = Follow::new(Keeper::new(&shared)).counting(shared.changes.clone());
         receiver.run(&mut follow, &stopped, &pulse);
     };
     let receiving = thread::Builder::new().name("receive".into()).spawn(receive).context("start thread receive")?;
-    let mut threads = vec![receiving];
+    let (shared, stopped, pulse) = (open.clone(), stop.clone(), service.pulse("outputs"));
+    let outputs = move || shared.outputs.run(&shared.history, &stopped, &pulse);
+    let outputs = thread::Builder::new().name("outputs".into()).spawn(outputs).context("start thread outputs")?;
+    let mut threads = vec![receiving, outputs];
     if let Some(mut publisher) = publisher {
         let (shared, stopped, pulse) = (open.clone(), stop.clone(), service.pulse("publish"));
         let publish = move || publisher.run(&shared, &stopped, &pulse);
         threads.push(thread::Builder::new().name("publish".into()).spawn(publish).context("start thread publish")?);
     }
     let serving = http.serve(open.clone(), settings.api.clone())?;
-    let (http, pulses) = (serving.local_addr(), service.pulses());
-    let parts = Parts { open: open.clone(), stop, threads, outputs: Some(outputs), pulses, http };
+    let parts = Parts { open: open.clone(), stop, threads, http: serving.local_addr() };
     let mut room = Server::new(origin, config, settings, parts);
     let outcome = service.run(&mut room);
     drop(serving);

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
+use weir_program::pulse::Pulses;
 use weir_program::stop::Stop;
-use weir_service::pulse::Pulses;
 
-use super::derive::Derive;
+use super::board::LOOKS_APART;
 use super::keeper::Keeper;
 use super::open::Open;
 use super::settings::Watching;
@@ -36,13 +36,12 @@ impl Glance {
         let (kept, watched) = (open.clone(), open.clone());
         let (stopped, ended) = (stop.clone(), stop.clone());
         let receive = move || {
-            let mut follow = Follow::new(Keeper::new(&kept, Derive::new(&[]))).counting(kept.changes.clone());
+            let mut follow = Follow::new(Keeper::new(&kept)).counting(kept.changes.clone());
             receiver.run(&mut follow, &stopped, &Pulses::new().pulse("receive"));
         };
         let look = move || {
             while !ended.wait(Instant::now() + LOOKS_APART) {
-                let stale = watched.board().look(watched.now(), watched.wall());
-                watched.events.extend(stale);
+                watched.look();
             }
         };
         let mut glance = Self { open, stop, threads: Vec::new() };
@@ -68,5 +67,3 @@ impl Drop for Glance {
         }
     }
 }
-
-const LOOKS_APART: Duration = Duration::from_millis(100);

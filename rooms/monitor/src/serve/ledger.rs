@@ -142,9 +142,9 @@ impl fmt::Display for Ledger {
             writeln!(
                 f,
                 "  output {to}: {} points in {} datagrams, {} refused",
-                grouped(points.get()),
-                grouped(datagrams.get()),
-                refused.get()
+                grouped(*points),
+                grouped(*datagrams),
+                refused
             )?;
         }
         for stream in &self.streams {

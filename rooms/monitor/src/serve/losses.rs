@@ -8,7 +8,7 @@ use weir_units::format::counted;
 use weir_wire::signal::Cause;
 
 use super::events::Draft;
-use crate::api::Severity;
+use crate::api::{Severity, is_loss, words};
 
 /// Gaps that are still to be told. Pure: the caller brings time.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Losses {
     /// A gap came.
     pub(super) fn add(&mut self, station: &str, channel: &str, cause: Cause, samples: u64, time_ns: i64) {
         // What nobody wanted is not lost; a restart has its own event.
-        if matches!(cause, Cause::Unselected | Cause::Restart) {
+        if !is_loss(cause) {
             return;
         }
         if self.0.len() >= MOST {
@@ -77,37 +77,6 @@ impl Losses {
         }
         drafts.sort_by(|a, b| (a.time_ns, &a.station, &a.text).cmp(&(b.time_ns, &b.station, &b.text)));
         drafts
-    }
-}
-
-/// Where it was lost, and what to do.
-fn words(cause: Cause) -> (&'static str, &'static str) {
-    match cause {
-        Cause::Unknown => ("somewhere", "weir loss account on both machines tells where"),
-        Cause::Source => {
-            ("before the station: its source overran or stood still", "look at the station's source and log")
-        }
-        Cause::Unselected => ("nowhere: they were not wanted", "ask the station for them"),
-        Cause::Station => {
-            ("in the station, or by its kernel", "thin more or pace the station; weir loss check on its machine")
-        }
-        Cause::Network => (
-            "between the machines",
-            "look at the switches: mixed speeds without pause frames (`ethtool -A`), snooping without a querier; weir monitor check tests the path; \
-             two groups (A/B) make up for it",
-        ),
-        Cause::Host => (
-            "by this machine, in front of its sockets",
-            "a longer ring and fewer interrupts (`ethtool -G IF rx N`, `ethtool -C IF rx-usecs N`), net.core.netdev_max_backlog: weir loss check \
-             --apply tries them",
-        ),
-        Cause::Socket => (
-            "in the receive buffer of this server",
-            "a larger receive_buffer (up to net.core.rmem_max), a reader that stalls less: weir loss check computes it",
-        ),
-        Cause::Server => ("in a server on the way", "look at that server's load and events"),
-        Cause::Viewer => ("in a viewer", "give it more time or fewer signals"),
-        Cause::Restart => ("while nothing ran that would have taken them", "none is needed"),
     }
 }
 

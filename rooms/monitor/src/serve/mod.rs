@@ -1,11 +1,11 @@
 //! A monitor server: what stations send, kept, watched, shown and sent on.
 //!
 //! ```text
-//! thread receive   receive -> keeper: history, one lock a batch; board: limits, staleness; losses -> events
-//!                             derive: channels made of others, back into history
+//! thread receive   receive -> keeper -> history, one lock a batch
+//!                  history -> derive: channels made of others -> history
 //! thread publish   history -> thinned -> datagrams to the group of viewers
 //! thread http      page, WebSocket, REST (api) <- open: history, board, events
-//! control          looks ten times a second: who is stale, what is to be told; reloads
+//! control          ten times a second: history -> board: limits, staleness, losses -> events; reloads
 //! ```
 
 mod board;

@@ -14,9 +14,9 @@ use super::board::Board;
 use super::events::Events;
 use super::ledger::{Ledger, StreamCount};
 use super::publish::Sent;
-use super::settings::{Derive, Watching};
+use super::settings::Watching;
 use crate::api::{Acknowledged, Alarm, Event, NotAcknowledged, Shown, State};
-use crate::outputs::{Told, latest};
+use crate::outputs::{Outputs, latest};
 use weir_signal::history::{History, Listed};
 use weir_signal::receive::{self, News, Stream};
 
@@ -26,52 +26,34 @@ pub(super) struct Open {
     pub(super) history: Arc<History>,
     pub(super) events: Events,
     board: Mutex<Board>,
+    watching: Mutex<Arc<Watching>>,
     streams: Mutex<Streams>,
     receive: receive::Open,
     sent: Option<Arc<Sent>>,
-    outputs: Told,
+    pub(super) outputs: Outputs,
     pub(super) changes: Arc<receive::Changes>,
     peers: Mutex<Vec<String>>,
     began: Instant,
     /// Channels that there was no room for.
     crowded: AtomicU64,
-    forgotten: AtomicU64,
     /// Samples that were due while a station did not run.
     restart: AtomicU64,
-    /// What a reload has derived from now on, until the receiving thread takes it up.
-    derive: Mutex<Option<Vec<Derive>>>,
 }
 
-/// Streams that are known, and what has become of each.
+/// By station and name the session that has them, and what has become of it.
 #[derive(Debug, Default)]
-struct Streams {
-    known: HashMap<u64, (Arc<Stream>, News)>,
-    /// Sessions by station and name.
-    names: HashMap<(String, String), u64>,
-    /// How many were left when it was last looked who has ended.
-    left: usize,
-}
+struct Streams(HashMap<(String, String), (Arc<Stream>, News)>);
 
 impl Streams {
     fn hear(&mut self, stream: &Arc<Stream>, news: News) {
         if matches!(news, News::Begun | News::Restarted | News::Twin) {
-            let name = (stream.station.clone(), stream.name.clone());
-            // Of a session that was replaced nothing comes any more.
-            if let Some(before) = self.names.insert(name, stream.session)
-                && let Some((other, _)) = self.known.get(&before)
-                && (&other.station, &other.name) == (&stream.station, &stream.name)
-            {
-                self.known.remove(&before);
-            }
-            // New names come by the thousand: one look makes room for many.
-            if self.known.len() >= MOST_STREAMS.max(self.left) + MORE_STREAMS {
-                self.known.retain(|_, (_, news)| !matches!(news, News::Ended | News::Silent));
-                self.left = self.known.len();
-                let Self { known, names, .. } = self;
-                names.retain(|_, session| known.contains_key(session) || *session == stream.session);
+            // One that is called otherwise by now has no other name.
+            self.0.retain(|_, (known, _)| known.session != stream.session);
+            if self.0.len() >= MOST_STREAMS {
+                self.0.retain(|_, (_, news)| !matches!(news, News::Ended | News::Silent));
             }
         }
-        self.known.insert(stream.session, (stream.clone(), news));
+        self.0.insert((stream.station.clone(), stream.name.clone()), (stream.clone(), news));
     }
 }
 
@@ -94,32 +76,29 @@ pub(crate) const REFUSALS: [(&str, &str); 12] = [
 impl Open {
     /// With a history to write to.
     pub(super) fn new(history: Arc<History>, watching: &Arc<Watching>, receive: receive::Open) -> Self {
-        let mut board = Board::default();
-        board.rewatch(watching.clone());
         Self {
             history,
             events: Events::default(),
-            board: Mutex::new(board),
+            board: Mutex::default(),
+            watching: Mutex::new(watching.clone()),
             streams: Mutex::default(),
             receive,
             sent: None,
-            outputs: Told::default(),
+            outputs: Outputs::default(),
             changes: Arc::default(),
             peers: Mutex::default(),
             began: Instant::now(),
             crowded: AtomicU64::new(0),
-            forgotten: AtomicU64::new(0),
             restart: AtomicU64::new(0),
-            derive: Mutex::default(),
         }
     }
 
     /// That tells of what is sent, too.
-    pub(super) fn telling(self, sent: Option<Arc<Sent>>, outputs: Told) -> Self {
-        Self { sent, outputs, ..self }
+    pub(super) fn telling(self, sent: Option<Arc<Sent>>) -> Self {
+        Self { sent, ..self }
     }
 
-    /// Locked after the history where both are.
+    /// Locked before the history where both are.
     pub(super) fn board(&self) -> MutexGuard<'_, Board> {
         // A state is whole between two calls.
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
@@ -136,12 +115,25 @@ impl Open {
         i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// Limits and times have changed: whoever is told of a channel is told those that are in force.
-    pub(super) fn rewatch(&self, watching: Arc<Watching>) {
+    /// By what channels are watched.
+    pub(super) fn watching(&self) -> Arc<Watching> {
+        self.watching.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// That has changed: whoever is told of a channel is told the limits that are in force.
+    pub(super) fn rewatch(&self, watching: &Arc<Watching>) {
+        *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = watching.clone();
+        let catalog = self.history.catalog();
         let mut writing = self.history.write();
-        let mut board = self.board();
-        board.rewatch(watching);
-        board.all_limits().into_iter().for_each(|(key, limits)| writing.set_limits(key, limits));
+        for listed in catalog.iter() {
+            writing.set_limits(listed.key, watching.limits(&listed.station, &listed.channel));
+        }
+    }
+
+    /// Looks at what is new of all channels.
+    pub(super) fn look(&self) {
+        let told = self.board().look(&self.history, &self.watching(), self.now(), self.wall());
+        self.events.extend(told);
     }
 
     pub(super) fn set_peers(&self, peers: Vec<String>) {
@@ -156,22 +148,8 @@ impl Open {
         self.crowded.load(Ordering::Relaxed) + self.changes.refused.load(Ordering::Relaxed)
     }
 
-    /// Other channels are made of others from now on.
-    pub(super) fn set_derive(&self, derive: Vec<Derive>) {
-        *self.derive.lock().unwrap_or_else(PoisonError::into_inner) = Some(derive);
-    }
-
-    /// What a reload has changed of that, once.
-    pub(super) fn changed_derive(&self) -> Option<Vec<Derive>> {
-        self.derive.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
     pub(super) fn count_restart(&self, samples: u64) {
         self.restart.fetch_add(samples, Ordering::Relaxed);
-    }
-
-    pub(super) fn count_forgotten(&self) {
-        self.forgotten.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What was not taken so far, by reason, each with what to do.
@@ -201,7 +179,7 @@ impl Open {
 
     /// Sessions that are known.
     pub(super) fn sessions(&self) -> HashSet<u64> {
-        self.streams().known.keys().copied().collect()
+        self.streams().0.values().map(|(stream, _)| stream.session).collect()
     }
 
     fn streams(&self) -> MutexGuard<'_, Streams> {
@@ -210,7 +188,7 @@ impl Open {
 
     pub(super) fn account(&self) -> Ledger {
         let mut streams: Vec<StreamCount> =
-            self.streams().known.values().map(|(stream, news)| StreamCount::new(stream, *news)).collect();
+            self.streams().0.values().map(|(stream, news)| StreamCount::new(stream, *news)).collect();
         streams.sort_by(|a, b| (&a.station, &a.stream, &a.session).cmp(&(&b.station, &b.stream, &b.session)));
         let states = self.board().states();
         // Sessions of servers are whole in themselves: what is missing between two of them only their feed lacks.
@@ -223,7 +201,7 @@ impl Open {
             in_alarm: states.iter().filter(|state| state.alarm != Alarm::None).count(),
             unacknowledged: states.iter().filter(|state| state.unacknowledged != Alarm::None).count(),
             crowded_channels: self.crowded(),
-            forgotten_channels: self.forgotten.load(Ordering::Relaxed),
+            forgotten_channels: self.board().forgotten,
             events: self.events.count(),
             received,
             due_in_restarts: self.restart.load(Ordering::Relaxed),
@@ -291,9 +269,6 @@ impl Observable for Open {
 /// Streams that the ledger tells of: as many as the receiver knows.
 const MOST_STREAMS: usize = 4096;
 
-/// Beyond those, until it is looked who has ended.
-const MORE_STREAMS: usize = 512;
-
 #[cfg(test)]
 mod tests {
     use weir_wire::signal::Clock;
@@ -313,15 +288,17 @@ mod tests {
             let one = stream(session, &format!("n{session}"));
             streams.hear(&one, News::Begun);
             streams.hear(&one, News::Ended);
-            assert!(streams.known.len() <= MOST_STREAMS + MORE_STREAMS && streams.names.len() <= streams.known.len());
+            assert!(streams.0.len() <= MOST_STREAMS);
         }
-        assert_eq!(streams.known[&1].1, News::Begun);
+        let shown = |streams: &Streams, station: &str| {
+            streams.0.get(&(station.to_owned(), "display".to_owned())).map(|(stream, _)| stream.session)
+        };
+        assert_eq!(shown(&streams, "lives"), Some(1));
         streams.hear(&stream(2, "lives"), News::Restarted);
-        assert!(!streams.known.contains_key(&1) && streams.known.contains_key(&2));
-        // Who is called otherwise by now does not go with its earlier name.
+        assert_eq!(shown(&streams, "lives"), Some(2));
         streams.hear(&stream(2, "other"), News::Begun);
         streams.hear(&stream(3, "lives"), News::Begun);
-        assert_eq!([2, 3].map(|session| streams.known[&session].0.station.as_str()), ["other", "lives"]);
+        assert_eq!(["lives", "other"].map(|station| shown(&streams, station)), [Some(3), Some(2)]);
     }
 
     #[test]

@@ -11,14 +11,14 @@ use std::time::Instant;
 
 use anyhow::Result;
 use weir_program::clock::{Nanos, nanos};
+use weir_program::pulse::Pulse;
 use weir_program::stop::Stop;
-use weir_service::pulse::Pulse;
-use weir_wire::signal::{Block, Cause, Channel, OwnedBlock, Rate};
+use weir_wire::signal::{Block, Cause, Channel, Rate};
 
 use super::ledger::SentCount;
 use super::open::Open;
 use super::settings::Publish;
-use weir_signal::history::Listed;
+use weir_signal::history::{Cursor, Listed};
 use weir_signal::seal::Sealer;
 use weir_signal::send::{Counts, Group, Lane, Outlets, Sender, Stream};
 
@@ -44,8 +44,7 @@ pub(super) struct Publisher {
 /// A channel that is sent on.
 struct Line {
     listed: Arc<Listed>,
-    /// Where it stands in the history.
-    at: u64,
+    cursor: Cursor,
     /// What is added to indices; `None`: nothing has been sent.
     offset: Option<i64>,
     /// When something of it came last; `None`: nothing of it waits for more.
@@ -101,39 +100,35 @@ impl Publisher {
         let Ok(id) = u16::try_from(listed.key) else { return };
         let channel = channel(&self.settings, listed, id);
         let line = self.lines.entry(listed.key).or_insert_with(|| {
-            let at = open.history.extent(listed.key).unwrap_or_default().begin;
-            Line { listed: listed.clone(), at, offset: None, heard: None }
+            let cursor = open.history.cursor(listed.id(), i64::MIN);
+            Line { listed: listed.clone(), cursor, offset: None, heard: None }
         });
         if !Arc::ptr_eq(&line.listed, listed) {
             match line.listed.id() == listed.id() {
                 true => self.sender.describe(channel.clone()),
                 false => self.sender.redefine(channel.clone(), now),
             }
-            line.listed = listed.clone();
+            (line.listed, line.cursor.id) = (listed.clone(), listed.id());
         }
-        // The receiving thread waits meanwhile.
-        let mut blocks = Vec::new();
-        line.at = open.history.read(listed.id(), line.at, MOST_BYTES, |block| blocks.push(OwnedBlock::new(&block)));
-        if !blocks.is_empty() {
+        let Self { settings, sender, .. } = self;
+        while open.history.read(&mut line.cursor, |block| {
             line.heard = Some(now);
-        } else if line.heard.take_if(|heard| now >= *heard + OPEN).is_some() {
-            // Its station has ended, or is silent: nobody waits for the rest of a bucket.
-            self.sender.flush(id, now);
-        }
-        for kept in blocks {
-            let block = Block { channel: id, ..kept.block() };
             let offset = *line.offset.get_or_insert_with(|| {
                 let offset = periods(block.time, block.rate).wrapping_sub_unsigned(block.first);
                 let first = block.first.wrapping_add_signed(offset);
-                self.sender.add(Lane::new(channel.clone(), first, block.time, self.settings.bucket(block.rate)));
+                sender.add(Lane::new(channel.clone(), first, block.time, settings.bucket(block.rate)));
                 offset
             });
             // From here on by the indices that are sent: buckets begin at multiples of those, at every server of a feed.
-            let block = Block { first: block.first.wrapping_add_signed(offset), ..block };
-            if let Some(lane) = self.sender.lanes.get_mut(&id).filter(|lane| lane.rate != block.rate) {
-                lane.set_bucket(self.settings.bucket(block.rate));
+            let block = Block { channel: id, first: block.first.wrapping_add_signed(offset), ..block };
+            if let Some(lane) = sender.lanes.get_mut(&id).filter(|lane| lane.rate != block.rate) {
+                lane.set_bucket(settings.bucket(block.rate));
             }
-            self.sender.push_block(&block, now);
+            sender.push_block(&block, now);
+        }) {}
+        if line.heard.take_if(|heard| now >= *heard + OPEN).is_some() {
+            // Its station has ended, or is silent: nobody waits for the rest of a bucket.
+            sender.flush(id, now);
         }
     }
 
@@ -151,7 +146,8 @@ fn channel(settings: &Publish, listed: &Listed, id: u16) -> Channel {
     let Listed { station, stream, channel, .. } = listed;
     let bucket = if channel.bucket == 0 { 0 } else { channel.bucket.max(settings.bucket(channel.rate)) };
     let (origin, origin_stream) = (station.clone(), stream.clone());
-    Channel { id, origin, origin_stream, priority: settings.priority, bucket, ..channel.clone() }
+    let (priority, limits) = (settings.priority, listed.limits);
+    Channel { id, origin, origin_stream, priority, bucket, limits, ..channel.clone() }
 }
 
 /// Periods from 1970 to a time, to the nearest.
@@ -159,9 +155,6 @@ fn periods(time: i64, rate: Rate) -> i64 {
     let half = rate.nanos(1) / 2;
     i64::try_from(rate.samples(i128::from(time) + half)).unwrap_or(0)
 }
-
-/// Bytes of a channel that are sent at once: the history is locked while they are copied.
-const MOST_BYTES: usize = 256 << 10;
 
 /// How long a bucket waits for its next samples.
 const OPEN: Nanos = 50_000_000;

@@ -5,21 +5,20 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use weir_program::config::{Document, Table};
 use weir_program::stop::Stop;
 use weir_service::losses::{Line, Losses};
-use weir_service::pulse::Pulses;
 use weir_service::{Fixed, Room};
 use weir_units::expression::Expression;
 use weir_units::format::counted;
 
+use super::board::LOOKS_APART;
 use super::config::{Config, Origin};
 use super::derive;
 use super::open::Open;
 use super::settings::{Derive, Settings, matches};
 use crate::api::Severity;
-use crate::outputs::Outputs;
 
 /// The control thread's own.
 pub(super) struct Server<'a> {
@@ -42,10 +41,6 @@ pub(super) struct Parts {
     pub(super) open: Arc<Open>,
     pub(super) stop: Stop,
     pub(super) threads: Vec<JoinHandle<()>>,
-    /// `None`: they have ended.
-    pub(super) outputs: Option<Outputs>,
-    /// Of threads that a reload starts.
-    pub(super) pulses: Pulses,
     pub(super) http: SocketAddr,
 }
 
@@ -70,9 +65,7 @@ impl Room for Server<'_> {
     }
 
     fn look(&mut self) -> Option<Instant> {
-        let open = &self.parts.open;
-        let stale = open.board().look(open.now(), open.wall());
-        open.events.extend(stale);
+        self.parts.open.look();
         self.log();
         let now = Instant::now();
         if now >= self.due {
@@ -92,19 +85,9 @@ impl Room for Server<'_> {
         for key in self.config.stays(&config).into_iter().filter(|key| !matches!(*key, "admin" | "user")) {
             tracing::warn!("{key}: a reload does not change it (restart for it)");
         }
-        let before = &self.settings;
-        self.parts.open.rewatch(settings.watching.clone());
+        self.parts.open.rewatch(&settings.watching);
         self.parts.open.set_peers(settings.peers.clone());
-        if before.derive != settings.derive {
-            self.parts.open.set_derive(settings.derive.clone());
-        }
-        if before.outputs != settings.outputs
-            && let Some(outputs) = &mut self.parts.outputs
-        {
-            let (history, pulses) = (&self.parts.open.history, &self.parts.pulses);
-            outputs.change(&settings.outputs, history, |name| pulses.pulse(name)).context("start an output")?;
-        }
-        self.settings.derive = settings.derive;
+        self.parts.open.outputs.change(&settings.outputs, &self.parts.open.history);
         self.settings.outputs = settings.outputs;
         self.settings.watching = settings.watching;
         self.unfit = Some(Instant::now() + FITS_WITHIN);
@@ -119,9 +102,8 @@ impl Room for Server<'_> {
             let _ = thread.join();
         }
         // What came last is sent, too.
-        if let Some(outputs) = self.parts.outputs.take() {
-            outputs.end();
-        }
+        self.parts.open.outputs.look(&self.parts.open.history, true);
+        self.parts.open.look();
         self.log();
     }
 }
@@ -135,13 +117,15 @@ impl<'a> Server<'a> {
 
     /// Says which limits, inputs and outputs fit no channel: their names may be wrong, or their stations late.
     fn unfit(&self) {
-        let names = self.parts.open.board().names();
+        let catalog = self.parts.open.history.catalog();
+        let names: Vec<_> =
+            catalog.iter().map(|listed| format!("{}/{}", listed.station, listed.channel.name)).collect();
         for rule in &self.settings.watching.rules {
             if !names.iter().any(|name| matches(&rule.channel, name)) {
                 tracing::warn!("limit {}: it fits no channel so far", rule.channel);
             }
         }
-        for Derive { name, expression, .. } in &self.settings.derive {
+        for Derive { name, expression, .. } in &self.settings.watching.derive {
             let read = derive::read(expression);
             let inputs = read.as_ref().map(Expression::names).unwrap_or_default();
             for input in inputs.iter().filter(|input| !names.contains(input)) {
@@ -177,8 +161,6 @@ impl<'a> Server<'a> {
 /// From one look at what was not taken to the next, and from one line about it to the next.
 const READINGS_APART: Duration = Duration::from_secs(1);
 const REFUSALS_APART: Duration = Duration::from_secs(10);
-
-const LOOKS_APART: Duration = Duration::from_millis(100);
 
 /// After a start or a reload stations have been heard, if they run.
 const FITS_WITHIN: Duration = Duration::from_secs(10);

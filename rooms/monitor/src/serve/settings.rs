@@ -10,7 +10,6 @@ use weir_units::Frequency;
 use weir_wire::signal::{Channel, Limits};
 
 pub use super::derive::Statistic;
-use super::limits::Watch;
 use crate::outputs::Output;
 use weir_signal::history::Bounds;
 use weir_signal::receive;
@@ -30,10 +29,8 @@ pub struct Settings {
     pub peers: Vec<String>,
     /// How much is kept.
     pub history: Bounds,
-    /// Limits and times.
+    /// Limits, times, and what is made of channels.
     pub watching: Arc<Watching>,
-    /// Channels made of others.
-    pub derive: Vec<Derive>,
     /// How they are sent on; `None`: they are not.
     pub publish: Option<Publish>,
     /// Other tools that are sent signals.
@@ -117,7 +114,7 @@ impl Keys {
         "it names nobody (name the files of those who may send, or leave it out: then anybody may)";
 }
 
-/// When somebody is told of a channel.
+/// When somebody is told of a channel, and which are made of others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watching {
     /// Share of what is between the limits that a value has to come back by.
@@ -127,6 +124,8 @@ pub struct Watching {
     pub stale: Option<Duration>,
     /// Limits beside those of the stations; the first that fits is taken.
     pub rules: Vec<Rule>,
+    /// Channels made of others.
+    pub derive: Vec<Derive>,
 }
 
 /// Limits of some channels.
@@ -140,14 +139,14 @@ pub struct Rule {
 
 impl Default for Watching {
     fn default() -> Self {
-        Self { hysteresis: 0.01, stale: None, rules: Vec::new() }
+        Self { hysteresis: 0.01, stale: None, rules: Vec::new(), derive: Vec::new() }
     }
 }
 
 impl Watching {
-    /// By what a channel is watched.
-    pub(super) fn watch(&self, station: &str, channel: &Channel) -> Watch {
-        Watch::new(self.limits(station, channel), self.hysteresis)
+    /// The channel of that name that is made here.
+    pub(super) fn made(&self, station: &str, channel: &str) -> Option<&Derive> {
+        self.derive.iter().find(|made| station == super::derive::STATION && made.name == channel)
     }
 
     /// The limits that are in force for a channel: the station's, as far as no rule has others.

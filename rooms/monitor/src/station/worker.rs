@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::poll::{PollFd, PollFlags};
 use weir_program::clock::{self, Nanos};
+use weir_program::pulse::Pulse;
 use weir_service::EventSender;
-use weir_service::pulse::Pulse;
 use weir_units::Frequency;
 
 use super::board::Board;

@@ -19,7 +19,7 @@ use weir_wire::signal::Values;
 use super::curve::Curve;
 use super::trace::{Column, Trace};
 use crate::api::{Alarm, Shown, State};
-use weir_signal::history::Listed;
+use weir_signal::history::{Cursor, Listed, Readers};
 
 /// How it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,21 +47,27 @@ pub(super) struct Signals {
     /// Columns of dots that curves had in the last picture.
     width: Shared<u16>,
     paused: bool,
-    /// Samples missing so far, by key, and up to which index they are counted.
-    missing: HashMap<u32, (u64, u64)>,
+    readers: Readers<Signal>,
 }
 
 /// A row of the table.
+#[derive(Clone)]
 struct Signal {
     listed: Arc<Listed>,
-    value: Option<f64>,
+    /// Up to where it is read.
+    cursor: Cursor,
+    last: Option<f64>,
     state: State,
-    /// Samples since we look, and those of them that are missing.
+    /// Samples that are missing since we look.
     missing: u64,
-    samples: u64,
 }
 
 impl Signal {
+    fn value(&self) -> Option<f64> {
+        let channel = &self.listed.channel;
+        self.last.map(|value| value * channel.scale + channel.offset)
+    }
+
     fn is_derived(&self) -> bool {
         self.listed.channel.derived
     }
@@ -84,7 +90,7 @@ impl Signals {
             traces: Vec::new(),
             width: Shared::new(0),
             paused: false,
-            missing: HashMap::new(),
+            readers: Readers::default(),
         };
         signals.advance();
         signals
@@ -98,42 +104,27 @@ impl Signals {
 
     fn read_rows(&mut self) {
         let states: HashMap<u32, State> = self.shown.states().into_iter().map(|state| (state.key, state)).collect();
-        let (history, missing, before) = (self.shown.history(), &mut self.missing, &self.rows);
-        let row = |listed: &Arc<Listed>| {
-            let extent = history.extent(listed.key).unwrap_or_default();
-            let (at, gone) = missing.entry(listed.key).or_insert((extent.begin, 0));
-            // What is measured otherwise begins anew.
-            if before.get(listed.key as usize).is_some_and(|before| before.listed.id() != listed.id()) {
-                *at = extent.begin;
-            }
-            let mut value = None;
-            loop {
-                let begin = *at;
-                *at = history.read(listed.id(), begin, READ_BYTES, |block| {
-                    value = block.last();
-                    if let Values::Gap(gap) = block.values {
-                        *gone += gap.samples;
-                    }
-                });
-                if *at == begin {
-                    break;
-                }
-            }
-            // Nothing new: what is the last stays it.
-            if value.is_none() && extent.end > 0 {
-                history.read(listed.id(), extent.end - 1, 64, |block| value = block.last());
-            }
-            let channel = &listed.channel;
-            let none = State { key: listed.key, ..State::default() };
-            Signal {
-                listed: listed.clone(),
-                value: value.map(|value| value * channel.scale + channel.offset),
-                state: states.get(&listed.key).cloned().unwrap_or(none),
-                missing: *gone,
-                samples: extent.end,
-            }
+        let history = self.shown.history();
+        let begin = |listed: &Arc<Listed>, before: Option<(_, Signal)>| Signal {
+            listed: listed.clone(),
+            cursor: history.cursor(listed.id(), i64::MIN),
+            last: None,
+            state: State::default(),
+            missing: before.map_or(0, |(_, before)| before.missing),
         };
-        self.rows = history.catalog().iter().map(row).collect();
+        let row = |(listed, signal): &mut (Arc<Listed>, Signal)| {
+            let Signal { cursor, last, missing, .. } = signal;
+            while history.read(cursor, |block| {
+                *last = block.last();
+                if let Values::Gap(gap) = block.values {
+                    *missing += gap.samples;
+                }
+            }) {}
+            signal.listed.clone_from(listed);
+            signal.state = states.get(&listed.key).cloned().unwrap_or_default();
+            signal.clone()
+        };
+        self.rows = self.readers.follow(history, begin).iter_mut().map(row).collect();
         self.cursor = self.cursor.min(self.rows.len().saturating_sub(1));
     }
 
@@ -199,13 +190,13 @@ impl Signals {
             let missing = if row.missing == 0 {
                 "0".to_owned()
             } else {
-                let share = row.missing as f64 / row.samples.max(1) as f64;
+                let share = row.missing as f64 / row.cursor.at.max(1) as f64;
                 format!("{} ({})", short_count(row.missing), format::percent(significant_share(share)))
             };
             let cells = [
                 mark.to_owned().into(),
                 shorten(&printable(&long_name(listed)), name_width).into(),
-                right(row.value.map_or_else(|| "–".into(), |value| significant(value, 6))),
+                right(row.value().map_or_else(|| "–".into(), |value| significant(value, 6))),
                 printable(&listed.channel.unit).into(),
                 ratatui::widgets::Cell::new(state).style(alarm(bad)),
                 right(missing).style(alarm(row.lost() > 0)),
@@ -338,7 +329,7 @@ impl Picture for Signals {
         }
         for row in self.rows.iter().take(MOST_CURVES) {
             let unit = printable(&row.listed.channel.unit);
-            let value = row.value.map_or_else(|| "–".into(), |value| significant(value, 6));
+            let value = row.value().map_or_else(|| "–".into(), |value| significant(value, 6));
             let (state, bad) = in_words(&row.state);
             let state = if bad { format!(" {state}") } else { String::new() };
             line += &format!("; {} {value} {unit}{state}", printable(&long_name(&row.listed)));
@@ -391,7 +382,7 @@ fn in_words(state: &State) -> (&'static str, bool) {
 
 /// From where to where a curve is drawn: as its metadata says, else what there is of it.
 fn scale_of(row: &Signal, columns: &[Column]) -> (f64, f64) {
-    let limits = &row.listed.channel.limits;
+    let limits = &row.listed.limits;
     let (least, greatest) = columns.iter().fold((f64::NAN, f64::NAN), |(least, greatest), column| {
         (least.min(column.least), greatest.max(column.greatest))
     });
@@ -426,9 +417,6 @@ const LONGEST_S: f64 = 600.0;
 
 /// Of the numbers at the left of a curve.
 const SCALE_WIDTH: u16 = 10;
-
-/// Read at once, while the receiving thread waits.
-const READ_BYTES: usize = 64 << 10;
 
 const COLOURS: [Color; 6] =
     [Color::Cyan, Color::Yellow, Color::Green, Color::Magenta, Color::LightBlue, Color::LightRed];

@@ -50,9 +50,9 @@ fn kept() -> Arc<Kept> {
     let mut writing = history.write();
     let limits = Limits { display_low: Some(-1.0), display_high: Some(1.0), ..Limits::default() };
     let ramp = Channel { name: "ramp".into(), unit: "T".into(), limits, ..Channel::default() };
-    let ramp = writing.channel("mag", "full", &ramp).unwrap().id;
+    let ramp = writing.channel("mag", "full", &ramp).unwrap();
     let hostile = Channel { name: "a\u{1b}[2J".into(), ..Channel::default() };
-    let hostile = writing.channel("mag", "full", &hostile).unwrap().id;
+    let hostile = writing.channel("mag", "full", &hostile).unwrap();
     let values = |from: u16, to: u16| -> Vec<u8> {
         (from..to).flat_map(|at| (f32::from(at) / 500.0 - 1.0).to_le_bytes()).collect()
     };
@@ -134,7 +134,7 @@ fn what_is_derived_lacks_what_its_inputs_lack() {
     let kept = kept();
     let mut writing = kept.0.write();
     let made = Channel { name: "power".into(), derived: true, ..Channel::default() };
-    let made = writing.channel("derived", "derived", &made).unwrap().id;
+    let made = writing.channel("derived", "derived", &made).unwrap();
     writing.append(made, &block(400, Values::Gap(Gap { samples: 200, cause: Cause::Network })));
     drop(writing);
     let mut signals = Signals::new(kept, look());
@@ -158,7 +158,7 @@ fn what_is_measured_otherwise_begins_anew() {
     assert!(braille(&draw(&mut signals, 100, 30)) > 50);
     let limits = Limits { display_low: Some(-1e3), display_high: Some(1e3), ..Limits::default() };
     let ramp = Channel { name: "ramp".into(), unit: "mT".into(), scale: 1e3, limits, ..Channel::default() };
-    assert_eq!(kept.0.write().channel("mag", "full", &ramp).unwrap().id.key, 0);
+    assert_eq!(kept.0.write().channel("mag", "full", &ramp).unwrap().key, 0);
     assert_eq!(braille(&draw(&mut signals, 100, 30)), 0);
     assert!(signals.line().starts_with("2 signals, 200 samples missing; mag/full/ramp – mT"), "{}", signals.line());
 }

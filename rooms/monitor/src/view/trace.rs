@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_wire::signal::{Block, Bucket, Values};
 
-use weir_signal::history::{History, Listed};
+use weir_signal::history::{Cursor, History, Listed};
 
 /// The columns of one channel, up to the newest.
 #[derive(Clone, Debug)]
@@ -15,8 +15,7 @@ pub(super) struct Trace {
     width: i64,
     /// At most so many columns.
     most: usize,
-    /// Next index to be read.
-    at: u64,
+    cursor: Cursor,
     columns: VecDeque<Column>,
     /// The channel as its columns have it.
     listed: Option<Arc<Listed>>,
@@ -39,7 +38,7 @@ pub(super) struct Column {
 
 impl Trace {
     pub(super) fn new(key: u32, width: i64, most: usize) -> Self {
-        Self { key, width: width.max(1), most, at: 0, columns: VecDeque::new(), listed: None }
+        Self { key, width: width.max(1), most, cursor: Cursor::default(), columns: VecDeque::new(), listed: None }
     }
 
     pub(super) fn key(&self) -> u32 {
@@ -69,16 +68,10 @@ impl Trace {
         let Some(extent) = history.extent(self.key) else { return };
         let span = self.width.saturating_mul(self.most as i64);
         // What has left the picture, or the history, is not looked at.
-        let oldest = history.index_at(self.key, extent.end_time.saturating_sub(span));
-        self.at = self.at.max(oldest).max(extent.begin);
-        loop {
-            let (at, begin) = (self.at, self.at);
-            let next = history.read(listed.id(), at, READ_BYTES, |block| self.take(&block, scaling));
-            self.at = next;
-            if next == begin {
-                break;
-            }
-        }
+        let oldest = history.cursor(listed.id(), extent.end_time.saturating_sub(span));
+        let mut cursor = Cursor { at: self.cursor.at.max(oldest.at), ..oldest };
+        while history.read(&mut cursor, |block| self.take(&block, scaling)) {}
+        self.cursor = cursor;
         while self.columns.len() > self.most {
             self.columns.pop_front();
         }
@@ -129,6 +122,3 @@ impl Column {
         self.last = bucket.last;
     }
 }
-
-/// Read at once, while the receiving thread waits.
-const READ_BYTES: usize = 64 << 10;

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_monitor::archive::{self, Limits, Recorder, State};
-use weir_service::pulse::Pulses;
+use weir_program::pulse::Pulses;
 use weir_signal::history::{Bounds, ChannelId, History};
 use weir_signal::receive::{self, Moment, News, Sessions, Sink, Stream, Witness};
 use weir_testbed::random;
@@ -57,7 +57,7 @@ impl Witness for Idle {
 
 impl Sink for Keeper<'_> {
     fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
-        let key = self.history.write().channel(&stream.station, &stream.name, channel).unwrap().id;
+        let key = self.history.write().channel(&stream.station, &stream.name, channel).unwrap();
         self.keys.insert((stream.session, channel.id), key);
         self.recorder.channel(stream, channel);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_service::pulse::Pulse;
+use weir_program::pulse::Pulse;
 
 use crate::worker::Workers;
 

@@ -122,7 +122,7 @@ impl Rig {
                     rate,
                     ..Channel::default()
                 };
-                writing.channel("magnetics", "display", &channel).unwrap().id
+                writing.channel("magnetics", "display", &channel).unwrap()
             })
             .collect();
         let hostile = Channel {
@@ -132,9 +132,9 @@ impl Rig {
             rate,
             ..Channel::default()
         };
-        keys.push(writing.channel("<b>bold", "display", &hostile).unwrap().id);
+        keys.push(writing.channel("<b>bold", "display", &hostile).unwrap());
         let made = Channel { name: "made".into(), rate, derived: true, ..Channel::default() };
-        keys.push(writing.channel("derived", "derived", &made).unwrap().id);
+        keys.push(writing.channel("derived", "derived", &made).unwrap());
         drop(writing);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
         let states = keys.iter().map(|&ChannelId { key, .. }| {

@@ -23,14 +23,15 @@ use serde_json::{Value, json};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 use weir_service::http::{End, Said, Socket};
-use weir_wire::signal::{Clock, Flags, Header, Kind};
+use weir_wire::signal::{Cause, Clock, Flags, Header, Kind};
 
 use super::routes::millis;
-use super::thinned::{Thinning, bucket};
-use super::{Acknowledged, Api, Event, News, State};
+use super::rows::bucket;
+use super::{Acknowledged, Api, Event, News, State, is_loss, words};
 use ask::Ask;
 use feed::{Feed, Message};
-use weir_signal::history::{Catalog, History, Listed};
+use weir_signal::history::{Catalog, Listed};
+use weir_signal::thin::BlockThinner;
 
 /// Whether a client can ask this.
 pub(crate) fn is_question(text: &str) -> bool {
@@ -43,7 +44,7 @@ pub(super) async fn follow(api: Arc<Api>, socket: Socket) {
         socket,
         ask: None,
         feeds: Vec::new(),
-        known: Vec::new(),
+        known: Catalog::default(),
         states: HashMap::new(),
         event: 0,
         message: Message::new(),
@@ -71,7 +72,7 @@ struct Client {
     ask: Option<Ask>,
     feeds: Vec<Feed>,
     /// Channels as they were told.
-    known: Vec<Arc<Listed>>,
+    known: Catalog,
     states: HashMap<u32, State>,
     /// The last event that was told.
     event: u64,
@@ -97,7 +98,9 @@ impl Client {
         let mut work = Work::None;
         let peers = self.api.shown.peers();
         let (version, read_only) = (env!("CARGO_PKG_VERSION"), self.api.read_only);
-        self.tell(json!({"hello": {"version": version, "peers": peers, "read_only": read_only}})).await?;
+        let causes: serde_json::Map<_, _> = Cause::ALL.into_iter().map(in_words).collect();
+        let hello = json!({"version": version, "peers": peers, "read_only": read_only, "causes": causes});
+        self.tell(json!({"hello": hello})).await?;
         self.tell_channels().await?;
         let known = self.api.news.borrow().clone();
         self.tell_news(&known).await?;
@@ -149,9 +152,8 @@ impl Client {
             false => HashMap::new(),
         };
         self.feeds.clear();
-        let catalog = history.catalog();
         let mut watched: Vec<&Arc<Listed>> =
-            ask.watch.iter().filter_map(|&key| catalog.get(usize::from(key))).collect();
+            ask.watch.iter().filter_map(|&key| self.known.get(usize::from(key))).collect();
         watched.dedup_by_key(|listed| listed.key);
         // The newest of all is at the right edge of the screen.
         let ends = watched.iter().filter_map(|listed| history.extent(listed.key)).map(|extent| extent.end_time);
@@ -168,11 +170,12 @@ impl Client {
             let bucket = bucket(listed.channel.rate, ask.span_ms / 1e3, ask.columns);
             // The last there was is told of one that stands still, too.
             let last = history.extent(listed.key).map_or(0, |extent| extent.end.saturating_sub(1).max(extent.begin));
-            let at = history.index_at(listed.key, from);
-            let at = if to.is_none() { at.min(last) } else { at };
-            let until = to.map(|to| history.index_at(listed.key, to));
-            begun.push(json!({"key": key, "bucket": bucket, "first": at}));
-            self.feeds.push(Feed { key, thinning: Thinning::new(bucket), at, until, whole: false });
+            let mut cursor = history.cursor(listed.id(), from);
+            let until = to.map(|to| history.cursor(listed.id(), to).at);
+            cursor.at = if until.is_none() { cursor.at.min(last) } else { cursor.at };
+            let feed = Feed { key, thinner: BlockThinner::new(bucket), cursor, until, whole: false };
+            begun.push(feed.begin());
+            self.feeds.push(feed);
         }
         self.next = 0;
         let begin = json!({"begin": {"ask": ask.ask, "feeds": begun}});
@@ -188,9 +191,7 @@ impl Client {
         for turn in 0..count {
             let at = (self.next + turn) % count;
             let feed = &mut self.feeds[at];
-            // What it has not been told of waits for that.
-            let Some(listed) = self.known.get(usize::from(feed.key)) else { continue };
-            if feed.pull(api.shown.history(), listed, &mut self.message, &mut budget) {
+            if feed.pull(api.shown.history(), &mut self.message, &mut budget) {
                 // It is the first of the next message.
                 self.next = at;
                 more = true;
@@ -226,32 +227,30 @@ impl Client {
     /// Says which channels there are that were not told, or were told otherwise. What is measured otherwise begins anew; returns whether
     /// something does.
     async fn tell_channels(&mut self) -> Result<bool, End> {
-        let (fresh, renewed) = self.fresh_channels();
+        let api = self.api.clone();
+        let catalog = api.shown.history().catalog();
+        let is_new =
+            |(at, listed): &(usize, &Arc<Listed>)| self.known.get(*at).is_none_or(|known| !Arc::ptr_eq(known, listed));
+        let fresh: Vec<_> = catalog.iter().enumerate().filter(is_new).map(|(_, listed)| listed.clone()).collect();
+        self.known = catalog;
         self.tell_list("channels", &fresh, |listed| described(listed)).await?;
-        let begun = renew(&mut self.feeds, &renewed, self.api.shown.history());
+        // Feeds of what is measured otherwise begin anew: what of them a client has, it has as what they were.
+        let mut begun = Vec::new();
+        for feed in &mut self.feeds {
+            let id = self.known[usize::from(feed.key)].id();
+            if feed.cursor.id != id {
+                let (thinner, cursor) =
+                    (BlockThinner::new(feed.thinner.bucket()), api.shown.history().cursor(id, i64::MIN));
+                *feed = Feed { thinner, cursor, whole: false, ..*feed };
+                begun.push(feed.begin());
+            }
+        }
         if begun.is_empty() {
             return Ok(false);
         }
         let ask = self.ask.as_ref().map_or(0, |ask| ask.ask);
         self.tell(json!({"begin": {"ask": ask, "feeds": begun}})).await?;
         Ok(true)
-    }
-
-    /// Those, and which of them are measured otherwise than they were told.
-    fn fresh_channels(&mut self) -> (Vec<Arc<Listed>>, Vec<u32>) {
-        let catalog: Catalog = self.api.shown.history().catalog();
-        let is_new =
-            |(at, listed): &(usize, &Arc<Listed>)| self.known.get(*at).is_none_or(|known| !Arc::ptr_eq(known, listed));
-        let fresh: Vec<_> = catalog.iter().enumerate().filter(is_new).map(|(_, listed)| listed.clone()).collect();
-        let is_renewed = |listed: &&Arc<Listed>| {
-            let known = self.known.get(listed.key as usize);
-            known.is_some_and(|known| known.id() != listed.id())
-        };
-        let renewed = fresh.iter().filter(is_renewed).map(|listed| listed.key).collect();
-        if !fresh.is_empty() {
-            self.known = catalog.to_vec();
-        }
-        (fresh, renewed)
     }
 
     /// Says what is new of states and events.
@@ -303,23 +302,23 @@ impl Client {
     }
 }
 
-/// Feeds of channels that are measured otherwise than before begin anew: what of them a client has, it has as what they were. Returns what
-/// it is to be told.
-fn renew(feeds: &mut [Feed], renewed: &[u32], history: &History) -> Vec<Value> {
-    let mut begun = Vec::new();
-    for feed in feeds.iter_mut().filter(|feed| renewed.contains(&feed.key.into())) {
-        feed.at = history.extent(feed.key.into()).unwrap_or_default().begin;
-        feed.thinning = Thinning::new(feed.thinning.bucket());
-        feed.whole = false;
-        begun.push(json!({"key": feed.key, "bucket": feed.thinning.bucket(), "first": feed.at}));
+impl Feed {
+    /// As a client is told that it begins.
+    fn begin(&self) -> Value {
+        json!({"key": self.key, "bucket": self.thinner.bucket(), "first": self.cursor.at})
     }
-    begun
+}
+
+/// What pages say of a cause.
+fn in_words(cause: Cause) -> (String, Value) {
+    let (place, remedy) = words(cause);
+    (cause.name().to_owned(), json!({"place": place, "remedy": remedy, "loss": is_loss(cause)}))
 }
 
 /// A channel, as pages and REST are told it.
 pub(super) fn described(listed: &Listed) -> Value {
     let channel = &listed.channel;
-    let limits = channel.limits;
+    let limits = listed.limits;
     json!({
         "key": listed.key,
         "station": listed.station,

@@ -10,23 +10,27 @@ mod statistic;
 mod tests;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_units::expression::{Expression, ExpressionError};
 use weir_wire::signal::{Block, Cause, Channel, Element, Gap, OwnedBlock, Rate, Values};
 
-use super::settings::{self, Window};
+use super::settings::{self, Watching, Window};
 use spectrum::{Reading, Spectrum};
 use statistic::Moving;
 pub use statistic::Statistic;
-use weir_signal::history::ChannelId;
+use weir_signal::history::{Catalog, ChannelId, Cursor, History, Listed};
 
 /// The station, and the stream, of the channels that a server makes.
 pub(super) const STATION: &str = "derived";
 
 /// All channels that are made of others.
 #[derive(Debug, Default)]
-pub(super) struct Derive(Vec<Made>);
+pub(super) struct Derive {
+    all: Vec<Made>,
+    watching: Arc<Watching>,
+}
 
 /// A channel that is made of others.
 #[derive(Debug)]
@@ -38,6 +42,8 @@ struct Made {
     over: Over,
     /// In the history, once all inputs are known.
     id: Option<ChannelId>,
+    /// In which inputs were looked for.
+    catalog: Catalog,
 }
 
 /// What becomes of a sample.
@@ -52,7 +58,8 @@ enum Over {
 struct Input {
     /// `station/channel`.
     name: String,
-    id: Option<ChannelId>,
+    /// `None`: there is no such channel.
+    cursor: Option<Cursor>,
     rate: Rate,
     scale: (f64, f64),
     pieces: VecDeque<Piece>,
@@ -68,13 +75,6 @@ struct Piece {
     time: i64,
     rate: Rate,
     values: Result<Vec<f64>, (u64, Cause)>,
-}
-
-/// The next samples of a channel that was made, or a gap.
-#[derive(Debug)]
-pub(super) struct Computed {
-    pub(super) id: ChannelId,
-    pub(super) block: OwnedBlock,
 }
 
 /// Reads an expression whose names are channels.
@@ -108,152 +108,92 @@ pub(super) fn order(all: &[(String, String)]) -> Result<(), (usize, String)> {
 }
 
 impl Derive {
-    pub(super) fn new(settings: &[settings::Derive]) -> Self {
-        let mut all = Self::default();
-        all.change(settings);
-        all
-    }
-
-    /// These from now on; what is the same goes on. Returns those that are no more. New ones are to be told of every channel.
-    pub(super) fn change(&mut self, settings: &[settings::Derive]) -> Vec<ChannelId> {
-        let made = |settings: &settings::Derive| {
-            // They have been read when they were checked.
-            let expression = read(&settings.expression).ok()?;
-            let input = |name: &String| Input {
-                name: name.clone(),
-                id: None,
-                rate: Rate::hertz(1),
-                scale: (1.0, 0.0),
-                pieces: VecDeque::new(),
-                end: None,
-                ended: false,
-            };
-            let inputs = expression.names().iter().map(input).collect();
-            Some(Made { settings: settings.clone(), expression, inputs, over: Over::Each, id: None })
-        };
-        let mut before = std::mem::take(&mut self.0);
-        for settings in settings {
-            let same = before.iter().position(|made| made.settings == *settings);
-            self.0.extend(same.map(|at| before.swap_remove(at)).or_else(|| made(settings)));
+    /// Makes what can be made of what is new in the history. `watching`: which channels; what is the same as before goes on.
+    pub(super) fn look(&mut self, history: &History, watching: &Arc<Watching>) {
+        if self.watching.derive != watching.derive {
+            let mut before = std::mem::take(&mut self.all);
+            for settings in &watching.derive {
+                let same = before.iter().position(|made| made.settings == *settings);
+                self.all.extend(same.map(|at| before.swap_remove(at)).or_else(|| Made::new(settings)));
+            }
+            let mut writing = history.write();
+            before.into_iter().filter_map(|made| made.id).for_each(|id| writing.end(id));
         }
-        before.into_iter().filter_map(|made| made.id).collect()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether a channel of this name is made here.
-    pub(super) fn makes(&self, name: &str) -> bool {
-        self.0.iter().any(|made| made.settings.name == name)
-    }
-
-    /// A channel is read by this id; `make` is asked for that of a channel whose inputs are known now, and told how long its window is.
-    pub(super) fn follow(
-        &mut self,
-        station: &str,
-        id: ChannelId,
-        channel: &Channel,
-        mut make: impl FnMut(&Channel, Duration) -> Option<ChannelId>,
-    ) {
-        let name = format!("{station}/{}", channel.name);
-        for at in 0..self.0.len() {
-            let made = &mut self.0[at];
-            for input in made.inputs.iter_mut().filter(|input| input.name == name) {
-                input.id = Some(id);
-                input.rate = channel.rate;
-                input.scale = (channel.scale, channel.offset);
-                input.ended = false;
-            }
-            if made.id.is_some() || made.inputs.iter().any(|input| input.id.is_none()) {
-                continue;
-            }
-            let rate = made.inputs[0].rate;
-            let settings::Derive { name, unit, expression, window, .. } = &made.settings;
-            made.over = window.map_or(Over::Each, |window| Over::new(window, rate));
-            let rate = made.over.rate(rate);
-            let description = expression.clone();
-            let (name, unit) = (name.clone(), unit.clone());
-            let (element, derived) = (Element::F64, true);
-            let made_channel = Channel { name, unit, description, rate, element, derived, ..Channel::default() };
-            let length = window.map_or(Duration::ZERO, Window::length);
-            made.id = make(&made_channel, length);
-            // Others may be made of it.
-            if let Some(id) = made.id {
-                self.follow(
-                    STATION,
-                    id,
-                    &made_channel,
-                    &mut make as &mut dyn FnMut(&Channel, Duration) -> Option<ChannelId>,
-                );
-            }
-        }
-    }
-
-    /// A channel is no longer kept.
-    pub(super) fn forget(&mut self, id: ChannelId) {
-        for made in &mut self.0 {
-            made.id = made.id.filter(|&own| own != id);
-            for input in made.inputs.iter_mut().filter(|input| input.id == Some(id)) {
-                input.id = None;
-                input.pieces.clear();
-                input.end = None;
-            }
-        }
-    }
-
-    /// The station of a channel has ended in order. Returns those that are made of it, and what is left of them: what can no
-    /// longer be computed is a gap.
-    pub(super) fn end(&mut self, id: ChannelId) -> (Vec<ChannelId>, Vec<Computed>) {
-        let (mut ids, mut results) = (Vec::new(), Vec::new());
-        for made in &mut self.0 {
-            let mut is_of = false;
-            for input in made.inputs.iter_mut().filter(|input| input.id == Some(id)) {
-                input.ended = true;
-                is_of = true;
-            }
-            if is_of && let Some(id) = made.id {
-                ids.push(id);
-                made.go_on(id, &mut results);
-            }
-        }
-        (ids, results)
-    }
-
-    /// Whether a channel is made of one that has ended: what can still be computed of it is the last of it.
-    pub(super) fn has_ended(&self, id: ChannelId) -> bool {
-        self.0.iter().any(|made| made.id == Some(id) && made.inputs.iter().any(|input| input.ended))
-    }
-
-    /// What samples of a channel add to those that are made of it.
-    pub(super) fn take(&mut self, id: ChannelId, block: &Block<'_>) -> Vec<Computed> {
-        let mut results = Vec::new();
-        let ended = self.has_ended(id);
-        for made in &mut self.0 {
-            let mut is_of = false;
-            for input in made.inputs.iter_mut().filter(|input| input.id == Some(id)) {
-                input.push(block);
-                input.ended = ended;
-                is_of = true;
-            }
-            if is_of && let Some(id) = made.id {
-                made.go_on(id, &mut results);
-            }
-        }
-        results
+        self.watching.clone_from(watching);
+        // One may be made of those above it.
+        self.all.iter_mut().for_each(|made| made.look(history, watching));
     }
 }
 
 impl Made {
+    fn new(settings: &settings::Derive) -> Option<Self> {
+        // They have been read when they were checked.
+        let expression = read(&settings.expression).ok()?;
+        let input = |name: &String| Input {
+            name: name.clone(),
+            cursor: None,
+            rate: Rate::hertz(1),
+            scale: (1.0, 0.0),
+            pieces: VecDeque::new(),
+            end: None,
+            ended: false,
+        };
+        let inputs = expression.names().iter().map(input).collect();
+        let (settings, catalog) = (settings.clone(), Catalog::default());
+        Some(Self { settings, expression, inputs, over: Over::Each, id: None, catalog })
+    }
+
+    fn look(&mut self, history: &History, watching: &Watching) {
+        let catalog = history.catalog();
+        if !Arc::ptr_eq(&catalog, &self.catalog) {
+            self.inputs.iter_mut().for_each(|input| input.find(&catalog, history));
+            self.id = self.id.filter(|id| catalog[id.key as usize].id() == *id);
+            self.catalog = catalog;
+        }
+        if self.inputs.iter().any(|input| input.cursor.is_none()) {
+            return;
+        }
+        self.id = self.id.or_else(|| self.list(history, watching));
+        let Some(id) = self.id else { return };
+        self.inputs.iter_mut().for_each(|input| input.read(history));
+        let mut results = Vec::new();
+        self.go_on(&mut results);
+        let has_ended = self.inputs.iter().any(|input| input.ended);
+        if has_ended || !results.is_empty() {
+            let mut writing = history.write();
+            for made in &results {
+                writing.append(id, &made.block());
+            }
+            // What was still to be computed says of nothing more to come.
+            if has_ended {
+                writing.end(id);
+            }
+        }
+    }
+
+    /// Keeps it in the history, if there is room.
+    fn list(&mut self, history: &History, watching: &Watching) -> Option<ChannelId> {
+        let settings::Derive { name, unit, expression, window } = &self.settings;
+        let rate = self.inputs[0].rate;
+        self.over = window.map_or(Over::Each, |window| Over::new(window, rate));
+        let (name, unit, description) = (name.clone(), unit.clone(), expression.clone());
+        let (rate, element, derived) = (self.over.rate(rate), Element::F64, true);
+        let channel = Channel { name, unit, description, rate, element, derived, ..Channel::default() };
+        let mut writing = history.write();
+        let id = writing.channel(STATION, STATION, &channel)?;
+        writing.set_limits(id.key, watching.limits(STATION, &channel));
+        Some(id)
+    }
+
     /// Computes what can be.
-    fn go_on(&mut self, id: ChannelId, results: &mut Vec<Computed>) {
+    fn go_on(&mut self, results: &mut Vec<OwnedBlock>) {
         let (mut arguments, mut stack) = (vec![0.0; self.inputs.len()], Vec::new());
         while let Some(mut piece) = self.inputs[0].pieces.pop_front() {
             let late = self.inputs[0].end.unwrap_or(piece.time).saturating_sub(piece.time) > MOST_WAIT;
             match &mut piece.values {
                 Err((samples, cause)) => {
                     self.over.skip(piece.time, piece.rate, (*samples, *cause), |time, rate, value| {
-                        give(results, id, time, rate, value);
+                        give(results, time, rate, value);
                     });
                 }
                 Ok(values) => {
@@ -286,7 +226,7 @@ impl Made {
                         let Some(outcome) = outcome else { break };
                         done = index + 1;
                         let value = outcome.map(|()| self.expression.evaluate(&arguments, &mut stack));
-                        let mut give = |time, rate, value| give(results, id, time, rate, value);
+                        let mut give = |time, rate, value| give(results, time, rate, value);
                         match value {
                             Ok(value) => self.over.push(time, piece.rate, value, &mut give),
                             Err(cause) => self.over.skip(time, piece.rate, (1, cause), &mut give),
@@ -358,6 +298,30 @@ impl Over {
 }
 
 impl Input {
+    /// Looks for its channel; of two streams that have one of that name for the one with whole samples.
+    fn find(&mut self, catalog: &Catalog, history: &History) {
+        let is_it = |listed: &&Arc<Listed>| {
+            let rest = self.name.strip_prefix(&listed.station).and_then(|rest| rest.strip_prefix('/'));
+            rest == Some(&listed.channel.name)
+        };
+        let found = catalog.iter().filter(is_it).max_by_key(|listed| listed.channel.bucket == 1);
+        let Some(listed) = found else { return self.cursor = None };
+        (self.rate, self.scale) = (listed.channel.rate, (listed.channel.scale, listed.channel.offset));
+        if self.cursor.is_none_or(|cursor| cursor.id != listed.id()) {
+            // Of what is there already, what would have been waited for.
+            let end = history.extent(listed.key).unwrap_or_default().end_time;
+            let from = end.saturating_sub(MOST_WAIT).max(self.end.unwrap_or(i64::MIN));
+            self.cursor = Some(history.cursor(listed.id(), from));
+        }
+    }
+
+    fn read(&mut self, history: &History) {
+        let Some(mut cursor) = self.cursor else { return };
+        self.ended = history.extent(cursor.id.key).is_some_and(|extent| extent.has_ended);
+        while history.read(&mut cursor, |block| self.push(&block)) {}
+        self.cursor = Some(cursor);
+    }
+
     fn push(&mut self, block: &Block<'_>) {
         let (scale, offset) = self.scale;
         let values = match block.values {
@@ -396,16 +360,16 @@ impl Input {
 type Given = Result<f64, (u64, Cause)>;
 
 /// Joins what is next to what is there, if it is of the same kind.
-fn give(results: &mut Vec<Computed>, id: ChannelId, time: i64, rate: Rate, value: Given) {
+fn give(results: &mut Vec<OwnedBlock>, time: i64, rate: Rate, value: Given) {
     let bytes = value.unwrap_or_default().to_le_bytes();
     let values = match value {
         Ok(_) => Values::Samples(Element::F64, &bytes),
         Err((samples, cause)) => Values::Gap(Gap { samples, cause }),
     };
     let block = Block { channel: 0, first: 0, time, rate, values };
-    match results.last_mut().filter(|last| last.id == id && last.block.block().is_like(&block)) {
-        Some(last) => last.block.extend(&block),
-        None => results.push(Computed { id, block: OwnedBlock::new(&block) }),
+    match results.last_mut().filter(|last| last.block().is_like(&block)) {
+        Some(last) => last.extend(&block),
+        None => results.push(OwnedBlock::new(&block)),
     }
 }
 

@@ -3,55 +3,75 @@
 use std::time::Duration;
 
 use super::*;
+use weir_signal::history::Bounds;
 
 const FAST: Rate = Rate { per_second: 1000, per_sample: 1 };
 const SLOW: Rate = Rate { per_second: 100, per_sample: 1 };
 
-fn derive(expression: &str, window: Option<Window>) -> Derive {
+/// A derived channel `x` of `s/a` and `s/b`, in a history.
+struct Derived {
+    history: History,
+    derive: Derive,
+    watching: Arc<Watching>,
+    inputs: [ChannelId; 2],
+    /// Of `x`.
+    made: Cursor,
+}
+
+fn derive(expression: &str, window: Option<Window>) -> Derived {
     of_rate(expression, window, FAST)
 }
 
-/// Whose result has this rate.
-fn of_rate(expression: &str, window: Option<Window>, rate: Rate) -> Derive {
-    let settings = settings::Derive { name: "x".into(), unit: "V".into(), expression: expression.into(), window };
-    let mut derive = Derive::new(&[settings]);
-    let mut made = Vec::new();
-    for (key, name, rate, scale) in [(1, "a", FAST, 2.0), (2, "b", SLOW, 1.0)] {
+fn named(name: &str, expression: &str, window: Option<Window>) -> settings::Derive {
+    settings::Derive { name: name.into(), unit: "V".into(), expression: expression.into(), window }
+}
+
+fn watching(derive: &[settings::Derive]) -> Arc<Watching> {
+    Arc::new(Watching { derive: derive.to_vec(), ..Watching::default() })
+}
+
+fn of_rate(expression: &str, window: Option<Window>, rate: Rate) -> Derived {
+    let history = History::new(Bounds::default());
+    let list = |name: &str, rate, scale| {
         let channel = Channel { name: name.into(), rate, scale, ..Channel::default() };
-        derive.follow("s", id(key), &channel, |channel, _| {
-            made.push((channel.name.clone(), channel.rate));
-            Some(id(9))
-        });
-    }
-    assert_eq!(made, [("x".into(), rate)]);
-    derive
+        history.write().channel("s", "full", &channel).unwrap()
+    };
+    let inputs = [list("a", FAST, 2.0), list("b", SLOW, 1.0)];
+    let (mut derive, watching) = (Derive::default(), watching(&[named("x", expression, window)]));
+    derive.look(&history, &watching);
+    let made = history.catalog()[2].clone();
+    assert_eq!((made.channel.name.as_str(), made.channel.rate), ("x", rate));
+    Derived { derive, watching, inputs, made: Cursor { id: made.id(), at: 0 }, history }
 }
 
-fn id(key: u32) -> ChannelId {
-    ChannelId { key, generation: 0 }
-}
+type Seen = Vec<Result<f64, (u64, Cause)>>;
 
-fn feed(derive: &mut Derive, key: u32, rate: Rate, millis: i64, values: &[f64]) -> Vec<Result<f64, (u64, Cause)>> {
+fn feed(derived: &mut Derived, input: usize, rate: Rate, millis: i64, values: &[f64]) -> Seen {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let values = Values::Samples(Element::F64, &bytes);
-    take(derive, key, Block { channel: 0, first: 0, time: millis * 1_000_000, rate, values })
+    take(derived, input, rate, millis, Values::Samples(Element::F64, &bytes))
 }
 
-fn gap(derive: &mut Derive, key: u32, rate: Rate, millis: i64, samples: u64) -> Vec<Result<f64, (u64, Cause)>> {
-    let values = Values::Gap(Gap { samples, cause: Cause::Socket });
-    take(derive, key, Block { channel: 0, first: 0, time: millis * 1_000_000, rate, values })
+fn gap(derived: &mut Derived, input: usize, rate: Rate, millis: i64, samples: u64) -> Seen {
+    take(derived, input, rate, millis, Values::Gap(Gap { samples, cause: Cause::Socket }))
 }
 
-fn take(derive: &mut Derive, key: u32, block: Block<'_>) -> Vec<Result<f64, (u64, Cause)>> {
-    let mut out = Vec::new();
-    for result in derive.take(id(key), &block) {
-        let block = result.block.block();
-        out.extend(block.each().map(Ok));
+fn take(derived: &mut Derived, input: usize, rate: Rate, millis: i64, values: Values<'_>) -> Seen {
+    let block = Block { channel: 0, first: 0, time: millis * 1_000_000, rate, values };
+    derived.history.write().append(derived.inputs[input - 1], &block);
+    look(derived)
+}
+
+fn look(derived: &mut Derived) -> Seen {
+    let Derived { history, derive, watching, made, .. } = derived;
+    derive.look(history, watching);
+    let mut seen = Vec::new();
+    history.read(made, |block| {
+        seen.extend(block.each().map(Ok));
         if let Values::Gap(gap) = block.values {
-            out.push(Err((gap.samples, gap.cause)));
+            seen.push(Err((gap.samples, gap.cause)));
         }
-    }
-    out
+    });
+    seen
 }
 
 #[test]
@@ -90,11 +110,10 @@ fn spectra_have_a_sample_each_half_window() {
     assert!((found[1].unwrap() - 50.0).abs() < 1e-6 && found.len() == 2, "{found:?}");
     // 40 samples of the third half have come: of 170 that are missing the first ten end it.
     assert_eq!(gap(&mut derive, 1, FAST, 140, 170), [Err((4, Cause::Socket))]);
-    let values = Values::Gap(Gap { samples: 40, cause: Cause::Socket });
-    let block = Block { channel: 0, first: 0, time: 310_000_000, rate: FAST, values };
-    let last = derive.take(id(1), &block);
-    let made = last[0].block.block();
-    assert_eq!((made.time, made.rate, last.len()), (300_000_000, half, 1));
+    assert_eq!(gap(&mut derive, 1, FAST, 310, 40), [Err((1, Cause::Socket))]);
+    let made = derive.history.catalog()[2].clone();
+    let extent = derive.history.extent(made.key).unwrap();
+    assert_eq!((extent.end_time, made.channel.rate), (350_000_000, half));
 }
 
 #[test]
@@ -117,59 +136,32 @@ fn names_of_an_expression_are_channels() {
 
 #[test]
 fn a_reload_keeps_what_is_the_same_and_tells_what_is_gone() {
-    let of = |name: &str, expression: &str| {
-        let window = Some(Window::Moving(Statistic::Mean, Duration::from_millis(3)));
-        settings::Derive { name: name.into(), unit: String::new(), expression: expression.into(), window }
-    };
-    let mut derive = Derive::default();
-    let channel = Channel { name: "a".into(), rate: FAST, ..Channel::default() };
-    let follow = |derive: &mut Derive, first: u32| {
-        let mut next = first;
-        derive.follow("s", id(1), &channel, |_, window| {
-            assert_eq!(window, Duration::from_millis(3));
-            next += 1;
-            Some(id(next))
-        });
-    };
-    assert_eq!(derive.change(&[of("same", "{s/a}"), of("gone", "{s/a} * 2")]), []);
-    follow(&mut derive, 10);
-    feed(&mut derive, 1, FAST, 0, &[1.0, 1.0]);
-    assert_eq!(derive.change(&[of("new", "{s/a} * 3"), of("same", "{s/a}")]), [id(12)]);
-    follow(&mut derive, 20);
+    let window = Some(Window::Moving(Statistic::Mean, Duration::from_millis(3)));
+    let of = |name: &str, expression: &str| named(name, expression, window);
+    let mut derived = derive("{s/a}", window);
+    derived.watching = watching(&[of("x", "{s/a}"), of("gone", "{s/a} * 2")]);
+    assert_eq!(feed(&mut derived, 1, FAST, 0, &[1.0, 1.0]), [Err((2, Cause::Unselected))]);
+    derived.watching = watching(&[of("new", "{s/a} * 3"), of("x", "{s/a}")]);
     // The window of the one goes on, that of the other begins.
-    let made: Vec<_> = derive.take(
-        id(1),
-        &Block {
-            channel: 0,
-            first: 2,
-            time: 2_000_000,
-            rate: FAST,
-            values: Values::Samples(Element::F64, &1.0_f64.to_le_bytes()),
-        },
-    );
-    let made: Vec<_> =
-        made.iter().map(|made| (made.id.key, matches!(made.block.block().values, Values::Gap(_)))).collect();
-    assert_eq!(made, [(21, true), (11, false)]);
+    assert_eq!(feed(&mut derived, 1, FAST, 2, &[1.0]), [Ok(2.0)]);
+    let extents = [3, 4].map(|key| derived.history.extent(key).unwrap());
+    assert_eq!(extents.map(|extent| (extent.end, extent.has_ended)), [(2, true), (3, false)]);
 }
 
-/// The slow one tells nothing of what is behind half its period: where it has ended, nobody will.
 #[test]
 fn what_cannot_be_computed_any_more_is_a_gap() {
     let mut derive = derive("{s/a} + 10 * {s/b}", None);
     assert_eq!(feed(&mut derive, 2, SLOW, 0, &[1.0]), []);
     let first = feed(&mut derive, 1, FAST, 0, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     assert_eq!(first, [10.0, 12.0, 14.0, 16.0, 18.0].map(Ok));
-    let mut end = |key| {
-        let (keys, results) = derive.end(id(key));
-        assert_eq!(keys, [id(9)]);
-        let missing = |computed: &Computed| {
-            let Block { time, values, .. } = computed.block.block();
-            if let Values::Gap(gap) = values { (time, gap) } else { panic!("{computed:?}") }
-        };
-        results.iter().map(missing).collect::<Vec<_>>()
+    let mut end = |input: usize| {
+        let mut writing = derive.history.write();
+        writing.end(derive.inputs[input - 1]);
+        drop(writing);
+        let seen = look(&mut derive);
+        (seen, derive.history.extent(2).unwrap().has_ended)
     };
-    let gap = Gap { samples: 2, cause: Cause::Source };
-    assert_eq!((end(1), end(2)), (vec![], vec![(5_000_000, gap)]));
+    assert_eq!((end(1), end(2)), ((vec![], true), (vec![Err((2, Cause::Source))], true)));
     // It goes on once both are there again.
     assert_eq!(feed(&mut derive, 1, FAST, 100, &[1.0]), [Err((1, Cause::Source))]);
     assert_eq!(feed(&mut derive, 2, SLOW, 110, &[2.0]), []);
