@@ -1,7 +1,7 @@
 //! Ledgers for tests: made up, and closing.
 
-use crate::drops::{Drops, Reason};
-use crate::ledger::{Count, DestinationCount, Ledger, ListenerCount, RuleCount};
+use weir_forward::drops::{Drops, Reason};
+use weir_forward::ledger::{Count, DestinationCount, Ledger, ListenerCount, RuleCount};
 
 fn count(datagrams: u64) -> Count {
     Count { datagrams, bytes: datagrams * 500 }

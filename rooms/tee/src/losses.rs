@@ -2,8 +2,8 @@
 
 use weir_service::losses::Loss;
 
-use crate::drops::Reason;
-use crate::ledger::Ledger;
+use weir_forward::drops::Reason;
+use weir_forward::ledger::Ledger;
 
 /// All losses that nobody asked for, as totals above 0: [`weir_service::losses::Losses`] makes lines of how they grow. What a
 /// sample leaves out, what no rule takes and what a rule without a destination discards is as configured.
@@ -66,7 +66,7 @@ mod tests {
 
     use super::super::fixture;
     use super::*;
-    use crate::drops::Drops;
+    use weir_forward::drops::Drops;
 
     #[test]
     fn a_slow_destination_is_told_with_its_remedy() {

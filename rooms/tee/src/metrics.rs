@@ -2,7 +2,7 @@
 
 use weir_service::metrics::{Family, Kind, Samples, Value};
 
-use crate::ledger::{DestinationCount, Ledger, ListenerCount, ReplyCount, RuleCount};
+use weir_forward::ledger::{DestinationCount, Ledger, ListenerCount, ReplyCount, RuleCount};
 
 /// Adds every family of [`families`]; `workers`: the threads that move datagrams. Of more addresses of destinations than
 /// [`MOST`] the rest is one, unless the scrape asks for destinations: 10,000 would be 20 MB, whoever is interested.

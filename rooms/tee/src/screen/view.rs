@@ -11,7 +11,7 @@ use weir_service::losses::grouped;
 use weir_service::screen::cells::{self, alarm, bit_rate, clock, level, number, right, shorten};
 
 use super::rates::{Rates, bits};
-use crate::ledger::{DestinationCount, Ledger, ListenerCount, RuleCount};
+use weir_forward::ledger::{DestinationCount, Ledger, ListenerCount, RuleCount};
 
 /// Draws what changed from `before` to `now`, and the last lines of the log.
 pub(super) fn draw(frame: &mut Frame<'_>, before: &Ledger, now: &Ledger, notes: &[String]) {

@@ -19,7 +19,7 @@ impl Turns {
     }
 
     /// A copy that was taken while they agreed; `None`: they did not, or not all the time.
-    pub(crate) fn read<T>(&self, copy: impl FnOnce() -> T) -> Option<T> {
+    pub fn read<T>(&self, copy: impl FnOnce() -> T) -> Option<T> {
         let before = self.0.load(Ordering::Acquire);
         if !before.is_multiple_of(2) {
             return None;

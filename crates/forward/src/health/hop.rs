@@ -13,7 +13,7 @@ use weir_kernel::next_hops::Neighbour;
 
 /// What is known of a next hop, on the caller's clock (ms, never 0).
 #[derive(Debug, Default)]
-pub(crate) struct Hop {
+pub struct Hop {
     gate: AtomicU8,
     /// Whether there is no socket: no route led there when it was to be opened.
     closed: AtomicBool,
@@ -27,7 +27,7 @@ pub(crate) struct Hop {
 
 /// What may be sent to a next hop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Gate {
+pub enum Gate {
     /// Everything: it answers, or nobody has to.
     #[default]
     Open,
@@ -51,7 +51,8 @@ impl Gate {
 }
 
 impl Hop {
-    pub(crate) fn gate(&self) -> Gate {
+    /// What may be sent to it now.
+    pub fn gate(&self) -> Gate {
         match self.gate.load(Relaxed) {
             0 => Gate::Open,
             1 => Gate::Asking,
@@ -60,7 +61,7 @@ impl Hop {
     }
 
     /// Returns whether that is new. Only one thread at a time may call this.
-    pub(crate) fn set_gate(&self, gate: Gate) -> bool {
+    pub fn set_gate(&self, gate: Gate) -> bool {
         let changed = self.gate() != gate;
         if changed {
             self.asked.store(0, Relaxed);
@@ -71,29 +72,32 @@ impl Hop {
     }
 
     /// After what the kernel reports; returns whether that changes anything.
-    pub(crate) fn hear(&self, neighbour: Option<Neighbour>) -> bool {
+    pub fn hear(&self, neighbour: Option<Neighbour>) -> bool {
         self.set_gate(self.gate().after(neighbour))
     }
 
-    pub(crate) fn set_closed(&self, closed: bool) {
+    /// Notes whether there is no socket.
+    pub fn set_closed(&self, closed: bool) {
         self.closed.store(closed, Relaxed);
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
+    /// Whether there is no socket.
+    pub fn is_closed(&self) -> bool {
         self.closed.load(Relaxed)
     }
 
-    pub(crate) fn wake_when_asked(&self, listener: &Arc<EventFd>) {
+    /// Has this be written to when a worker asks.
+    pub fn wake_when_asked(&self, listener: &Arc<EventFd>) {
         self.listener.get_or_init(|| Arc::clone(listener));
     }
 
     /// Allows one more datagram.
-    pub(crate) fn let_ask(&self) {
+    pub fn let_ask(&self) {
         self.may_ask.store(true, Relaxed);
     }
 
     /// Takes the one datagram that is allowed. One that the kernel refuses is given back by [`Self::let_ask`].
-    pub(crate) fn take_ask(&self) -> bool {
+    pub fn take_ask(&self) -> bool {
         self.may_ask.swap(false, Relaxed)
     }
 
@@ -108,7 +112,7 @@ impl Hop {
     }
 
     /// Whether it was asked, and its answer is awaited.
-    pub(crate) fn is_awaited(&self) -> bool {
+    pub fn is_awaited(&self) -> bool {
         self.gate() == Gate::Asking && self.asked.load(Relaxed) > 0
     }
 
@@ -133,7 +137,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The kernel makes an entry within the call that sends (`ip_finish_output2`), so any time is enough; this one leaves the worker
 /// time to return from the call.
-pub(crate) const ENTRY_MADE: Duration = Duration::from_millis(50);
+pub const ENTRY_MADE: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {

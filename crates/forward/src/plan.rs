@@ -153,7 +153,7 @@ impl Plan {
 
     /// Has groups send a copy of their next datagram to a member whose next hops all do not answer: the kernel asks them
     /// again for that alone.
-    pub(crate) fn ask_silent(&self) {
+    pub fn ask_silent(&self) {
         let is_silent = |&at: &usize| self.outlets[at].health.hop.gate() != Gate::Open;
         for group in &self.groups {
             group.want(|member| {

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 
-use super::probe::Target;
+use super::Target;
 
 /// A socket for echoes with one host.
 pub(super) struct Ping {

@@ -54,7 +54,7 @@ pub enum OpenError {
 
 impl OpenError {
     /// The destination's name, if it is one's.
-    pub(crate) fn destination(&self) -> Option<&str> {
+    pub fn destination(&self) -> Option<&str> {
         match self {
             Self::Listener(_) => None,
             Self::Destination { name, .. } => Some(name),
@@ -123,7 +123,7 @@ impl Sockets {
     }
 
     /// The destinations that are to be sent to from another port: see [`EgressSockets::are_stale`].
-    pub(crate) fn stale<'a>(&self, plan: &'a Plan) -> Vec<&'a str> {
+    pub fn stale<'a>(&self, plan: &'a Plan) -> Vec<&'a str> {
         let outlets = self.outlets.iter().zip(&plan.outlets);
         let stale = outlets.filter(|(sockets, outlet)| sockets.are_stale(outlet));
         stale.map(|(_, outlet)| &*outlet.settings.name).collect()
@@ -177,4 +177,4 @@ impl Sockets {
 }
 
 /// Closed outlets that are tried before the rest waits.
-pub(crate) const TRIED: usize = 256;
+pub const TRIED: usize = 256;

@@ -19,7 +19,7 @@ pub use cells::Counter;
 pub(crate) use cells::{ListenerCell, OutletCell};
 #[cfg(test)]
 pub(crate) use entries::REMOVED;
-pub(crate) use turns::{TurnMark, Turns};
+pub use turns::{TurnMark, Turns};
 
 use crate::ledger::{DestinationCount, Ledger, ListenerCount, RuleCount};
 use books::Book;
@@ -76,7 +76,7 @@ impl Books {
     }
 
     /// What was noted since the last call.
-    pub(crate) fn take_returns(&self) -> Vec<String> {
+    pub fn take_returns(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.returns))
     }
 
@@ -105,7 +105,7 @@ impl Books {
     /// The account now: of what is in use in its order, then of what was removed. What only sockets and health know
     /// (buffers, `healthy`, `not_joined`, drops at open sockets) is left at its default. `agreed`: has a worker's counts
     /// copied at a moment at which they agree.
-    pub(crate) fn ledger(&self, in_use: &InUse<'_>, agreed: impl Fn(usize, CopyCounts) -> Counts) -> Ledger {
+    pub fn ledger(&self, in_use: &InUse<'_>, agreed: impl Fn(usize, CopyCounts) -> Counts) -> Ledger {
         let (mut listeners, mut rules, mut outlets) = (lock(&self.listeners), lock(&self.rules), lock(&self.outlets));
         listeners.fold(self.workers());
         rules.fold(self.workers());
@@ -137,10 +137,10 @@ impl Books {
 }
 
 /// Copies what one worker has counted.
-pub(crate) type CopyCounts = Box<dyn Fn() -> Counts + Send + Sync>;
+pub type CopyCounts = Box<dyn Fn() -> Counts + Send + Sync>;
 
 /// What one worker has counted, in the order of some lists, or the sum over all.
-pub(crate) struct Counts(Vec<ListenerCount>, Vec<RuleCount>, Vec<DestinationCount>);
+pub struct Counts(Vec<ListenerCount>, Vec<RuleCount>, Vec<DestinationCount>);
 
 /// What is copied.
 struct Lists {

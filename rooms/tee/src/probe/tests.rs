@@ -1,59 +1,22 @@
-//! Verdicts of many threads, and probes in networks of the tests' own.
+//! Probes in networks of the tests' own.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
+use weir_forward::health::{Cause, Verdict};
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
-
-use super::probe::{Prober, Target};
-use super::*;
 use weir_units::Span;
 
-use crate::settings::Probe;
-
-#[test]
-fn changes_are_noticed_once() {
-    let (health, mut observer) = (Health::default(), Observer::default());
-    assert_eq!(observer.look(&health), None);
-    health.note(Evidence::PortUnreachable);
-    assert!(!health.up());
-    assert_eq!(observer.look(&health), Some(Change::Down(Cause::PortUnreachable)));
-    assert_eq!(observer.look(&health), None);
-    health.note(Evidence::ProbeFailed);
-    health.note(Evidence::ProbeFailed);
-    assert_eq!(observer.look(&health), Some(Change::Still(Cause::Probe)));
-    health.note(Evidence::ProbeAnswered);
-    assert!(health.up());
-    assert_eq!(observer.look(&health), Some(Change::Up));
-    for _ in 0..2 {
-        health.note(Evidence::PortUnreachable);
-        health.note(Evidence::ProbeAnswered);
-    }
-    let flapped = observer.look(&health).unwrap();
-    assert_eq!((flapped, flapped.to_string().as_str()), (Change::Flapped(2), "up, was down 2 times in between"));
-    assert_eq!(health.verdict(), Verdict { down: None, downs: 3 });
-}
-
-#[test]
-fn threads_that_find_it_dead_at_once_count_it_once() {
-    for _ in 0..100 {
-        let health = Health::default();
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| (0..100).for_each(|_| health.note(Evidence::PortUnreachable)));
-            }
-        });
-        assert_eq!(health.verdict(), Verdict { down: Some(Cause::PortUnreachable), downs: 1 });
-    }
-}
+use super::*;
 
 /// A network of its own with a thread in it that runs probes, for as long as the fixture lives.
 struct Network {
     namespace: NetNs,
-    runtime: tokio::runtime::Handle,
+    runtime: Handle,
     _stop: tokio::sync::oneshot::Sender<()>,
 }
 

@@ -3,6 +3,10 @@
 //! Probes leave through the interface and from the address that datagrams for the destination leave by. They are tasks
 //! on a tokio runtime beside the data plane; what they find goes into [`Health`], which everybody reads.
 
+pub(crate) mod ping;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::future::pending;
 use std::io::{self, ErrorKind};
@@ -13,10 +17,10 @@ use tokio::net::TcpSocket;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+use weir_forward::health::{Evidence, Health};
+use weir_forward::settings::{Destination, Probe};
 
-use super::ping::Ping;
-use super::{Evidence, Health};
-use crate::settings::{Destination, Probe};
+use ping::Ping;
 
 /// Probes whatever it is told to. Dropped, it probes nothing.
 pub(crate) struct Prober {

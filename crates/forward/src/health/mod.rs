@@ -11,11 +11,7 @@
 //! what has changed ([`Observer`]).
 
 mod hop;
-pub(crate) mod ping;
-pub(crate) mod probe;
 mod state;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +21,7 @@ use std::time::{Duration, Instant};
 use state::State;
 use weir_kernel::next_hops::Neighbour;
 
-pub(crate) use hop::{ENTRY_MADE, Gate, Hop};
+pub use hop::{ENTRY_MADE, Gate, Hop};
 
 /// What somebody saw of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +50,8 @@ pub struct Health {
     shunned_until: AtomicU64,
     /// As [`State::is_troubled`], likewise.
     is_troubled: AtomicBool,
-    pub(crate) hop: Hop,
+    /// The next hop on the way to it.
+    pub hop: Hop,
 }
 
 /// What is thought of an address.
@@ -85,13 +82,13 @@ pub enum Cause {
 
 /// Notices changes of one verdict, for the log.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Observer {
+pub struct Observer {
     verdict: Verdict,
 }
 
 /// A verdict that has changed. `Display` says it in a few words, to be put behind the destination's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     /// It is dead now.
     Down(Cause),
     /// It is dead for another reason than before.
@@ -120,13 +117,13 @@ impl Health {
     }
 
     /// A datagram was sent, so that the kernel asks the next hop.
-    pub(crate) fn ask(&self) {
+    pub fn ask(&self) {
         self.hop.asked(now());
     }
 
     /// What the kernel's table has of the next hop. Returns whether that changes anything, and whether what is sent goes elsewhere,
     /// so that the next hop does not matter.
-    pub(crate) fn see(&self, neighbour: Option<Neighbour>) -> (bool, bool) {
+    pub fn see(&self, neighbour: Option<Neighbour>) -> (bool, bool) {
         if neighbour.is_none() && self.hop.is_elsewhere(now()) {
             return (self.hop.set_gate(Gate::Open), true);
         }
@@ -154,7 +151,7 @@ impl Health {
     }
 
     /// Times that reports, send errors or probes have changed whether it counts as dead.
-    pub(crate) fn turns(&self) -> u64 {
+    pub fn turns(&self) -> u64 {
         let state = self.state();
         2 * state.downs - u64::from(state.down(now()).is_some())
     }
@@ -167,7 +164,7 @@ impl Health {
 
 impl Observer {
     /// What has changed since the last look; at first, since it lived.
-    pub(crate) fn look(&mut self, health: &Health) -> Option<Change> {
+    pub fn look(&mut self, health: &Health) -> Option<Change> {
         let (before, now) = (self.verdict, health.verdict());
         self.verdict = now;
         match (before.down, now.down) {
@@ -218,4 +215,47 @@ fn now() -> u64 {
 const TRIAL: Duration = Duration::from_secs(4);
 
 /// How long groups pass over what ICMP or send errors speak of, without new evidence.
-pub(crate) const HOLD_DOWN: Duration = Duration::from_secs(10);
+pub const HOLD_DOWN: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn changes_are_noticed_once() {
+        let (health, mut observer) = (Health::default(), Observer::default());
+        assert_eq!(observer.look(&health), None);
+        health.note(Evidence::PortUnreachable);
+        assert!(!health.up());
+        assert_eq!(observer.look(&health), Some(Change::Down(Cause::PortUnreachable)));
+        assert_eq!(observer.look(&health), None);
+        health.note(Evidence::ProbeFailed);
+        health.note(Evidence::ProbeFailed);
+        assert_eq!(observer.look(&health), Some(Change::Still(Cause::Probe)));
+        health.note(Evidence::ProbeAnswered);
+        assert!(health.up());
+        assert_eq!(observer.look(&health), Some(Change::Up));
+        for _ in 0..2 {
+            health.note(Evidence::PortUnreachable);
+            health.note(Evidence::ProbeAnswered);
+        }
+        let flapped = observer.look(&health).unwrap();
+        assert_eq!((flapped, flapped.to_string().as_str()), (Change::Flapped(2), "up, was down 2 times in between"));
+        assert_eq!(health.verdict(), Verdict { down: None, downs: 3 });
+    }
+
+    #[test]
+    fn threads_that_find_it_dead_at_once_count_it_once() {
+        for _ in 0..100 {
+            let health = Health::default();
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| (0..100).for_each(|_| health.note(Evidence::PortUnreachable)));
+                }
+            });
+            assert_eq!(health.verdict(), Verdict { down: Some(Cause::PortUnreachable), downs: 1 });
+        }
+    }
+}

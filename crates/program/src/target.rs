@@ -16,7 +16,7 @@ pub enum Target {
     Name(String, u16),
 }
 
-weir_program::values! { Target = "host:port" }
+crate::values! { Target = "host:port" }
 
 impl Target {
     /// The host name, if it is one.

@@ -14,7 +14,7 @@ use weir_program::config::Address;
 use weir_program::{keys, values};
 use weir_units::{BitRate, Frequency, Size, Span};
 
-pub use weir_service::Target;
+pub use weir_program::Target;
 
 /// Everything one `weir tee` does.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,7 +137,7 @@ impl Destination {
 }
 
 /// Bytes of a buffer; `None`: the kernel's default.
-pub(crate) fn buffer(size: Size) -> Option<usize> {
+pub fn buffer(size: Size) -> Option<usize> {
     (size.bytes > 0).then(|| usize::try_from(size.bytes).unwrap_or(usize::MAX))
 }
 

@@ -55,7 +55,7 @@ pub use tap::{Tap, Tapped};
 ///
 /// ```no_run
 /// # use std::{collections::BTreeMap, sync::Arc, time::Duration};
-/// # use weir_tee::{plan::Plan, settings::Settings, sockets::Sockets, worker::Workers};
+/// # use weir_forward::{plan::Plan, settings::Settings, sockets::Sockets, worker::Workers};
 /// # fn run(settings: Settings, other: Settings) -> anyhow::Result<()> {
 /// let plan = Plan::build(Arc::new(settings), &BTreeMap::new(), None);
 /// let sockets = Sockets::open(&plan, Vec::new(), None)?;
@@ -184,7 +184,7 @@ impl Workers {
     }
 
     /// Has every worker look at what waits for next hops: some have answered, or failed. Does not wait for it.
-    pub(crate) fn look(&self) {
+    pub fn look(&self) {
         for handle in &self.handles {
             handle.send(Command::Look);
         }
