@@ -460,7 +460,7 @@ impl Lane {
         let mut heard = match &self.sender {
             Sender::Connected { socket, .. } => self.reports.hear(socket),
             // Epoll tells which of them it is about, which may send no more: see `answer`.
-            Sender::Sessions(_) | Sender::Raw(..) | Sender::None => return,
+            _ => return,
         };
         heard.reports = heard.reports.max(known);
         self.believe(heard);

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 
 use nix::libc;
-use weir_dgram::{Outgoing, Socket};
+use weir_dgram::{Outgoing, SendProgress, Socket};
 
 use super::join::{Joined, Run, join};
 use super::recycle::recycle;
@@ -29,6 +29,18 @@ pub(super) struct SendStatistics {
     pub(super) joined: u64,
     /// Reports of the network that the sends ran into.
     pub(super) icmp: u64,
+}
+
+/// What takes messages in order, as far as it goes: a socket, or in tests what says when it takes how much.
+pub(super) trait Transmit {
+    /// As [`Socket::send_with_hops`].
+    fn transmit(&self, messages: &[Outgoing<'_>], hops: impl Fn(usize) -> Option<u8>) -> SendProgress;
+}
+
+impl Transmit for Socket {
+    fn transmit(&self, messages: &[Outgoing<'_>], hops: impl Fn(usize) -> Option<u8>) -> SendProgress {
+        self.send_with_hops(messages, hops)
+    }
 }
 
 /// Lists that every send fills anew, kept for their memory. One a worker.
@@ -68,7 +80,7 @@ impl Outcome {
 /// Sends runs in order, and adds what becomes of them to the outcomes. `most_hops`: each leaves with the hops that it may leave
 /// with, and no more than these; `None`: with what the socket has.
 pub(super) fn send<'a>(
-    socket: &Socket,
+    socket: &impl Transmit,
     most_hops: Option<u8>,
     runs: impl Iterator<Item = Run<'a>>,
     scratch: &mut SendScratch,
@@ -91,7 +103,7 @@ pub(super) fn send<'a>(
                 let hops = scratch.messages[done + at].hops;
                 most_hops.filter(|_| hops > 0).map(|most| most.min(hops))
             };
-            let progress = socket.send_with_hops(&outgoing[done..], hops);
+            let progress = socket.transmit(&outgoing[done..], hops);
             statistics.calls += u64::from(progress.calls);
             statistics.joined += progress.joined;
             statistics.icmp += u64::from(progress.icmp);

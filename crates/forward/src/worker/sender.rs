@@ -27,6 +27,8 @@ pub(super) enum Sender {
     /// By the session of each client.
     Sessions(Box<Sessions>),
     Raw(Arc<RawSender>, Packetizer),
+    #[cfg(test)]
+    Scripted(super::tests::Scripted),
 }
 
 impl Sender {
@@ -51,6 +53,8 @@ impl Sender {
             Self::Raw(sender, _) => Some(sender.as_fd()),
             // They tell of answers; what they do not take at once is dropped.
             Self::Sessions(_) | Self::None => None,
+            #[cfg(test)]
+            Self::Scripted(_) => None,
         }
     }
 
@@ -58,7 +62,7 @@ impl Sender {
     pub(super) fn plain(&self) -> Option<&Socket> {
         match self {
             Self::Connected { socket, most_hops: None } => Some(socket),
-            Self::None | Self::Sessions(_) | Self::Connected { .. } | Self::Raw(..) => None,
+            _ => None,
         }
     }
 
@@ -71,9 +75,11 @@ impl Sender {
         scratch.send.outcomes.clear();
         match self {
             Self::None => None,
+            #[cfg(test)]
+            Self::Scripted(socket) => Some(send(&*socket, None, runs.map(|(run, _)| run), &mut scratch.send)),
             Self::Sessions(sessions) => Some(sessions.send(runs, &mut scratch.send)),
             Self::Connected { socket, most_hops } => {
-                Some(send(socket, *most_hops, runs.map(|(run, _)| run), &mut scratch.send))
+                Some(send(&**socket, *most_hops, runs.map(|(run, _)| run), &mut scratch.send))
             }
             Self::Raw(sender, packetizer) => {
                 let preserved = runs.flat_map(|(run, Origin { source, .. })| {

@@ -3,6 +3,7 @@
 mod adversary;
 mod fixture;
 mod forwarding;
+mod lane;
 mod reload;
 mod tap;
 mod trouble;
@@ -10,6 +11,8 @@ mod trouble;
 use std::net::SocketAddr;
 
 use crate::settings::{Destination, Settings};
+
+pub(super) use lane::Scripted;
 
 /// Settings with so many destinations.
 pub(super) fn settings(destinations: u16) -> Settings {
