@@ -3,6 +3,7 @@
 use std::ops::{AddAssign, Index};
 
 use serde::{Serialize, Serializer};
+use weir_program::ledger::{Counted, Value};
 
 /// The reasons in the order of the ledger: what each means, its variant, its name in JSON and metrics, and its remedy
 /// for the log; `None`: it is as configured.
@@ -96,6 +97,12 @@ impl Index<Reason> for Drops {
 impl AddAssign for Drops {
     fn add_assign(&mut self, other: Self) {
         self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+impl Counted for Drops {
+    fn samples(&self) -> Vec<(Option<String>, Value)> {
+        self.by_reason().iter().map(|&(reason, count)| (Some(reason.to_owned()), count.into())).collect()
     }
 }
 

@@ -45,7 +45,7 @@ impl fmt::Display for RuleCount {
 
 impl fmt::Display for DestinationCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let address = self.address.map_or_else(|| "not resolved".to_owned(), |address| address.to_string());
+        let address = self.address.0.map_or_else(|| "not resolved".to_owned(), |address| address.to_string());
         let state = match self.healthy {
             Some(true) => "",
             Some(false) => ", down",
@@ -71,7 +71,7 @@ impl fmt::Display for DestinationCount {
             write!(f, ", {} of them unproven", number(self.icmp_unproven))?;
         }
         writeln!(f)?;
-        if self.replies.opened > 0 { self.replies.fmt(f) } else { Ok(()) }
+        self.replies.iter().try_for_each(|replies| replies.fmt(f))
     }
 }
 
@@ -130,6 +130,7 @@ fn number(count: u64) -> String {
 mod tests {
     use super::*;
     use crate::drops::{Drops, Reason};
+    use crate::ledger::Place;
 
     #[test]
     fn people_read_equations() {
@@ -150,7 +151,7 @@ mod tests {
             destinations: vec![
                 DestinationCount {
                     name: "10.0.0.5:514".into(),
-                    address: Some("10.0.0.5:514".parse().unwrap()),
+                    address: Place(Some("10.0.0.5:514".parse().unwrap())),
                     healthy: Some(true),
                     copies: count(5_000),
                     sent: count(5_000),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use super::cells::{ListenerCell, OutletCell, RuleCell};
-use crate::ledger::{DestinationCount, ListenerCount, RuleCount};
+use crate::ledger::{DestinationCount, ListenerCount, Place, RuleCount};
 
 /// The counts of a listener.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl Book for OutletBook {
     type Count = DestinationCount;
 
     fn blank(&self) -> DestinationCount {
-        DestinationCount { name: self.name.clone(), address: self.address, ..DestinationCount::default() }
+        DestinationCount { name: self.name.clone(), address: Place(self.address), ..DestinationCount::default() }
     }
 
     fn copy(&self, worker: usize) -> DestinationCount {
@@ -148,7 +148,7 @@ impl Book for OutletBook {
     }
 
     fn rename(count: &mut DestinationCount, name: &str) {
-        (count.name, count.address) = (name.to_owned(), None);
+        (count.name, count.address) = (name.to_owned(), Place(None));
     }
 
     fn is_blank(count: &DestinationCount) -> bool {

@@ -161,7 +161,7 @@ impl OutletCell {
             joined: self.joined.get(),
             icmp_errors: self.icmp_errors.get(),
             icmp_unproven: self.icmp_unproven.get(),
-            replies: self.replies.copy(),
+            replies: Some(self.replies.copy()).filter(|replies| *replies != ReplyCount::default()),
             ..DestinationCount::default()
         }
     }

@@ -25,7 +25,7 @@ impl Observable for State {
     type Ledger = Ledger;
 
     fn metrics(&self, samples: &mut Samples<'_>) {
-        metrics::metrics(samples, &self.ledger(), self.threads);
+        metrics::metrics(samples, self.ledger(), self.threads);
     }
 
     fn ledger(&self) -> Ledger {
