@@ -10,7 +10,7 @@ pub fn metrics(samples: &mut Samples<'_>, mut ledger: Ledger, workers: usize) {
     samples.single(&WORKERS, workers);
     if !samples.are_asked_by("destination") && ledger.destinations.len() > MOST {
         let rest = ledger.destinations.split_off(MOST);
-        ledger.destinations.extend(rest.into_iter().reduce(sum));
+        ledger.destinations.extend(rest.into_iter().reduce(|one, other| sum(one, &other)));
     }
     samples.ledger(&ledger);
 }
@@ -20,8 +20,8 @@ pub fn families() -> Vec<Family> {
     [WORKERS].into_iter().chain(ledger::families::<Ledger>()).collect()
 }
 
-fn sum(mut sum: DestinationCount, other: DestinationCount) -> DestinationCount {
-    sum.absorb(&other);
+fn sum(mut sum: DestinationCount, other: &DestinationCount) -> DestinationCount {
+    sum.absorb(other);
     (sum.name, sum.address) = (OTHERS.to_owned(), Place(None));
     sum.healthy = sum.healthy.into_iter().chain(other.healthy).reduce(|all, healthy| all && healthy);
     sum.queue_limit = sum.queue_limit.into_iter().chain(other.queue_limit).reduce(|all, limit| all + limit);

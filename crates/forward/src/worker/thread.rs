@@ -102,7 +102,7 @@ impl Worker {
                 }
             }
             // The next ones come together.
-            if some && !full {
+            if some && !full && !self.plan.settings.gather.is_zero() {
                 std::thread::sleep(self.plan.settings.gather);
             }
             if self.waits_for_one() {
