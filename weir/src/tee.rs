@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
+use weir_forward::settings::{Source, Target};
 use weir_program::config::{Address, Flags};
 use weir_tee::config::document::Join;
 use weir_tee::config::{Config, Origin};
 use weir_tee::control::{self, Options};
-use weir_tee::settings::{Source, Target};
 use weir_units::Size;
 
 use crate::service::{Configured, address, given};

@@ -5,9 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
 use crate::Socket;
-use crate::address::{Address, canonical};
-use crate::control::parse_error;
-use crate::sys::report::Entry;
+use crate::sys::report;
 
 /// What became of a datagram that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,14 +52,9 @@ impl Socket {
     /// # Errors
     /// The kernel refuses, or its report cannot be read (InvalidData).
     pub fn next_error(&self) -> io::Result<Option<Reported>> {
-        let entry = match Entry::take(self.as_fd()) {
-            Ok(entry) => entry,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let mut reported = parse_error(entry.control()).ok_or(io::ErrorKind::InvalidData)?;
-        reported.destination = Address::decode(entry.name()).map(canonical);
-        reported.quoted = entry.quoted().to_vec();
-        Ok(Some(reported))
+        match report::take(self.as_fd()) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            report => report.map(Some),
+        }
     }
 }

@@ -28,7 +28,6 @@ pub struct RawSender {
     to: SocketAddr,
     mtu: AtomicUsize,
     segmentation: Segmentation,
-    send_buffer: Buffer,
 }
 
 impl RawSender {
@@ -61,7 +60,7 @@ impl RawSender {
         for socket in [&raw, &route] {
             options.apply_bound(socket.as_fd(), to.is_ipv6())?;
         }
-        let send_buffer = Buffer::request(raw.as_fd(), buffers::SEND, options.send_buffer)?;
+        Buffer::request(raw.as_fd(), buffers::SEND, options.send_buffer)?;
         // A raw socket's port means a protocol.
         let mut address = to;
         address.set_port(0);
@@ -69,7 +68,7 @@ impl RawSender {
         let segmentation = Segmentation::none();
         let [raw, route] =
             [raw, route].map(|socket| Attached::new(socket.into(), &options, (address, Some(address)), false));
-        let sender = Self { raw, route, to, mtu: AtomicUsize::new(0), segmentation, send_buffer };
+        let sender = Self { raw, route, to, mtu: AtomicUsize::new(0), segmentation };
         sender.look_up_mtu().map_err(|source| Error::Connect { address: to, source })?;
         Ok(sender)
     }
@@ -91,11 +90,6 @@ impl RawSender {
     /// The MTU of the route, bytes of an IP packet, as it was when the sender was opened or a packet was last too long.
     pub fn mtu(&self) -> usize {
         self.mtu.load(Ordering::Relaxed)
-    }
-
-    /// The send buffer it got.
-    pub fn send_buffer(&self) -> Buffer {
-        self.send_buffer
     }
 
     fn look_up_mtu(&self) -> std::io::Result<()> {

@@ -330,7 +330,7 @@ impl<N> Serialize for By<N> {
 /// Declares ledgers; the example is at the [module](crate::ledger).
 ///
 /// A field is a key of JSON. `=> Counter "NAME" ["UNIT"] {LABELS}` (or `Gauge`) makes it a metric whose help is the field's comment: of a
-/// number a sample, of a map one for each of its entries. `=> each` has ledgers in it, of which all is told as well. `by FIELD` names the
+/// number a sample, of a map one for each of its entries. With `["UNIT"] ["bytes"]` it is two, of the field's `datagrams` and `bytes`. `=> each` has ledgers in it, of which all is told as well. `by FIELD` names the
 /// field that tells one ledger from others; its value is that of a label. What is in `together` are metrics of several fields, each by its name.
 #[macro_export]
 macro_rules! ledger {
@@ -338,6 +338,12 @@ macro_rules! ledger {
     (@field $these:ident $give:ident $field:ident [$($help:literal)+] [each]) => {
         $crate::ledger::inner($these, |this| &this.$field, $give);
     };
+    (@field $these:ident $give:ident $field:ident [$($help:literal)+] [$kind:ident $metric:literal [$unit:literal] ["bytes"] {$($by:ident),+}]) => {{
+        static FAMILY: $crate::ledger::Family = $crate::ledger!(@family [$($help)+] $kind $metric [$unit] {$($by),+});
+        static BYTES: $crate::ledger::Family = $crate::ledger!(@family [$($help)+] $kind $metric ["bytes"] {$($by),+});
+        $give(&FAMILY, $crate::ledger::rows($these, |this| &this.$field.datagrams));
+        $give(&BYTES, $crate::ledger::rows($these, |this| &this.$field.bytes));
+    }};
     (@field $these:ident $give:ident $field:ident [$($help:literal)+] [$($family:tt)+]) => {{
         static FAMILY: $crate::ledger::Family = $crate::ledger!(@family [$($help)+] $($family)+);
         $give(&FAMILY, $crate::ledger::rows($these, |this| &this.$field));
@@ -356,7 +362,7 @@ macro_rules! ledger {
     ($(
         $(#[$about:meta])*
         pub struct $name:ident $(by $($label:ident),+)? {
-            $($(#[doc = $help:literal])+ $field:ident: $type:ty $(=> $kind:ident $($metric:literal $([$unit:literal])? $({$($by:ident),+})?)?)?,)*
+            $($(#[doc = $help:literal])+ $field:ident: $type:ty $(=> $kind:ident $($metric:literal $([$unit:tt])* $({$($by:ident),+})?)?)?,)*
         } $(together {
             $($(#[doc = $help_of_all:literal])+ $kind_of_all:ident $metric_of_all:literal $([$unit_of_all:literal])? {$($by_of_all:ident),+}: $($part:ident $(as $called:literal)?),+;)*
         })?
@@ -376,7 +382,7 @@ macro_rules! ledger {
                 these: &$crate::ledger::Labelled<'_, Self>,
                 give: &mut dyn FnMut(&'static $crate::ledger::Family, $crate::ledger::Rows),
             ) {
-                $($crate::ledger!(@field these give $field [$($help)+] [$($kind $($metric $([$unit])? $({$($by),+})?)?)?]);)*
+                $($crate::ledger!(@field these give $field [$($help)+] [$($kind $($metric $([$unit])* $({$($by),+})?)?)?]);)*
                 $($({
                     static FAMILY: $crate::ledger::Family = $crate::ledger!(
                         @family [$($help_of_all)+] $kind_of_all $metric_of_all $([$unit_of_all])? {$($by_of_all),+}

@@ -11,3 +11,6 @@ pub mod output;
 pub mod pulse;
 pub mod signals;
 pub mod stop;
+mod target;
+
+pub use target::Target;

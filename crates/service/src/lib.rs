@@ -127,11 +127,10 @@ mod room;
 pub mod screen;
 mod service;
 mod setup;
-mod target;
 mod token;
 
 pub use events::EventSender;
 pub use room::{Observable, Room};
 pub use service::{Service, stays};
 pub use setup::{Fixed, Launch, Setup};
-pub use target::Target;
+pub use weir_program::Target;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use weir_forward::ledger::{self as tee, Count, DestinationCount};
 use weir_program::ledger;
-use weir_tee::ledger::{self as tee, Count, DestinationCount};
 
 use crate::collector::Intake;
 use crate::fate::Fate;

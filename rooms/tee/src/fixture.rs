@@ -1,7 +1,7 @@
 //! Ledgers for tests: made up, and closing.
 
-use crate::drops::{Drops, Reason};
-use crate::ledger::{Count, DestinationCount, Ledger, ListenerCount, RuleCount};
+use weir_forward::drops::{Drops, Reason};
+use weir_forward::ledger::{Count, DestinationCount, Ledger, ListenerCount, Place, RuleCount};
 
 fn count(datagrams: u64) -> Count {
     Count { datagrams, bytes: datagrams * 500 }
@@ -40,7 +40,7 @@ pub(super) fn at(seconds: u64) -> Ledger {
     let dark = RuleCount { name: "rule 2".into(), matched: count(20), discarded: 20, copies: 0 };
     let archive = DestinationCount {
         name: "archive".into(),
-        address: Some("[2001:db8::5]:514".parse().unwrap()),
+        address: Place(Some("[2001:db8::5]:514".parse().unwrap())),
         healthy: Some(true),
         copies: count(received),
         sent: count(received),
@@ -56,7 +56,7 @@ pub(super) fn at(seconds: u64) -> Ledger {
     });
     let siem = DestinationCount {
         name: "siem".into(),
-        address: Some("10.0.0.5:514".parse().unwrap()),
+        address: Place(Some("10.0.0.5:514".parse().unwrap())),
         healthy: Some(false),
         copies: count(received),
         sent: count(received - drops.total() - 8_000),

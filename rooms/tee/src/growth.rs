@@ -10,8 +10,8 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 
 use crate::config::{Config, Local};
-use crate::counters::InUse;
-use crate::plan::Plan;
+use weir_forward::counters::InUse;
+use weir_forward::plan::Plan;
 
 /// The slope of log(work) over log(size), by least squares; of the work's processor time, the least of several.
 fn exponent(mut work: impl FnMut(usize) -> Box<dyn FnMut()>) -> f64 {

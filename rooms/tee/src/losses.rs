@@ -2,8 +2,8 @@
 
 use weir_service::losses::Loss;
 
-use crate::drops::Reason;
-use crate::ledger::Ledger;
+use weir_forward::drops::Reason;
+use weir_forward::ledger::Ledger;
 
 /// All losses that nobody asked for, as totals above 0: [`weir_service::losses::Losses`] makes lines of how they grow. What a
 /// sample leaves out, what no rule takes and what a rule without a destination discards is as configured.
@@ -13,7 +13,7 @@ pub(crate) fn losses(ledger: &Ledger) -> Vec<Loss> {
         if listener.kernel_drops.unwrap_or(0) + listener.truncated == 0 {
             continue;
         }
-        let subject = subject("listener", &listener.name, Some(&listener.address));
+        let subject = subject("listener", &listener.name, &listener.address);
         let remedy = "bursts fill its buffer: raise `receive_buffer` and net.core.rmem_max, or `workers`";
         losses.push(loss(&subject, "kernel_drops", remedy, listener.kernel_drops.unwrap_or(0)));
         let remedy = "longer than UDP allows, which no sender should manage";
@@ -23,18 +23,16 @@ pub(crate) fn losses(ledger: &Ledger) -> Vec<Loss> {
         let remedy = "no member of its group lives";
         losses.push(loss(&format!("rule {}", rule.name), "discarded", remedy, rule.discarded));
     }
-    // Of thousands that do well nothing is written.
-    for destination in ledger.destinations.iter().filter(|destination| destination.drops.total() > 0) {
-        let address = destination.address.map(|address| address.to_string());
-        let subject = subject("destination", &destination.name, address.as_deref());
-        let drops = &destination.drops;
+    for destination in &ledger.destinations {
+        // Of thousands that do well nothing is written.
+        if destination.drops.total() == 0 && destination.replies.is_none() {
+            continue;
+        }
+        let subject = subject("destination", &destination.name, &destination.address.to_string());
         let unwanted = Reason::ALL.iter().filter_map(|&reason| Some((reason, reason.remedy()?)));
+        let drops = &destination.drops;
         losses.extend(unwanted.map(|(reason, remedy)| loss(&subject, reason.name(), remedy, drops[reason])));
-    }
-    for destination in ledger.destinations.iter().filter(|destination| destination.replies.opened > 0) {
-        let address = destination.address.map(|address| address.to_string());
-        let subject = subject("destination", &destination.name, address.as_deref());
-        let replies = &destination.replies;
+        let Some(replies) = &destination.replies else { continue };
         let remedy = "clients are gone, or send buffers full";
         losses.push(loss(&subject, "answers dropped", remedy, replies.dropped));
         let remedy = "more clients than `sessions`, whose answers are led back to the latest: raise it";
@@ -47,11 +45,8 @@ pub(crate) fn losses(ledger: &Ledger) -> Vec<Loss> {
 }
 
 /// A thing without a name in the file is called by its address: once is enough.
-fn subject(kind: &str, name: &str, address: Option<&str>) -> String {
-    match address {
-        Some(address) if address != name => format!("{kind} {name} {address}"),
-        _ => format!("{kind} {name}"),
-    }
+fn subject(kind: &str, name: &str, address: &str) -> String {
+    if [name, ""].contains(&address) { format!("{kind} {name}") } else { format!("{kind} {name} {address}") }
 }
 
 fn loss(subject: &str, reason: &'static str, remedy: &'static str, total: u64) -> Loss {
@@ -66,7 +61,7 @@ mod tests {
 
     use super::super::fixture;
     use super::*;
-    use crate::drops::Drops;
+    use weir_forward::drops::Drops;
 
     #[test]
     fn a_slow_destination_is_told_with_its_remedy() {
@@ -105,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_has_no_name_is_told_once() {
-        assert_eq!(subject("destination", "10.0.0.5:514", Some("10.0.0.5:514")), "destination 10.0.0.5:514");
-        assert_eq!(subject("destination", "late:514", None), "destination late:514");
+        assert_eq!(subject("destination", "10.0.0.5:514", "10.0.0.5:514"), "destination 10.0.0.5:514");
+        assert_eq!(subject("destination", "late:514", ""), "destination late:514");
     }
 }

@@ -15,8 +15,8 @@ use anyhow::{Context, Result, ensure};
 use bench_measure::{Report, median};
 use nix::sys::signal::Signal;
 use serde_json::json;
+use weir_forward::plan::Plan;
 use weir_tee::config::{Config, Local};
-use weir_tee::plan::Plan;
 
 use super::Scale;
 use super::reload::await_ready;

@@ -1,6 +1,6 @@
 //! What a worker counts of datagrams.
 
-use weir_tee::counters::Counter;
+use weir_forward::counters::Counter;
 
 use crate::fate::Fate;
 

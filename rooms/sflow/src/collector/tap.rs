@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_tee::worker::{Tap, Tapped};
+use weir_forward::worker::{Tap, Tapped};
 
 use super::{Cells, STEERING};
 use crate::shard::{Now, Shards};

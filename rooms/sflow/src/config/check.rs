@@ -54,7 +54,7 @@ pub(super) fn settings(mut config: Config, document: &Document<'_>, serves: bool
     }
     let warnings = protect.as_ref().map(|protect| check.warnings(config.state.is_some(), protect)).unwrap_or_default();
     Ok(Settings {
-        carrier: weir_tee::settings::Settings { steering: Some(STEERING), ..carried },
+        carrier: weir_forward::settings::Settings { steering: Some(STEERING), ..carried },
         config,
         allow: allow.unwrap_or_default(),
         agents,

@@ -109,7 +109,7 @@ pub struct Settings {
     /// As it was written, with the listeners, destinations and workers that come of it.
     pub config: Config,
     /// Sockets, workers, and where all is forwarded to.
-    pub carrier: weir_tee::settings::Settings,
+    pub carrier: weir_forward::settings::Settings,
     /// Agents that are heard; empty: all.
     pub allow: Vec<IpNet>,
     /// What agents and their interfaces are called.

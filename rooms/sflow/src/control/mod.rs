@@ -11,11 +11,11 @@ mod state;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Error, Result, anyhow};
+use weir_forward::worker::Tap;
 use weir_protect::room::Protection;
 use weir_service::privileges::{Needs, folder, hindered};
 use weir_service::{Launch, Service, Setup};
 use weir_tee::control::Prepared;
-use weir_tee::worker::Tap;
 
 use crate::api::server;
 use crate::atlas::Atlas;

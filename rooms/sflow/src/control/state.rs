@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use weir_forward::ledger::Count;
+use weir_forward::worker::Workers;
 use weir_protect::room::Protection;
 use weir_service::Observable;
 use weir_service::metrics::Samples;
-use weir_tee::ledger::Count;
-use weir_tee::worker::Workers;
 
 use super::held;
 use crate::collector::Cells;

@@ -11,9 +11,9 @@ use weir_program::{config, keys, values};
 use weir_units::{Size, Span};
 
 use super::values::Network;
-use crate::settings::{self, Matching, OnLoop, Policy};
+use weir_forward::settings::{self, Matching, OnLoop, Policy};
 
-pub use crate::settings::Destination;
+pub use weir_forward::settings::Destination;
 
 keys! {
     /// A configuration of `weir tee`.

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use nix::ifaddrs::getifaddrs;
 use weir_units::format::shown;
 
-use crate::settings::{Destination, Listener, Membership};
+use weir_forward::settings::{Destination, Listener, Membership};
 
 /// Addresses of this machine's interfaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

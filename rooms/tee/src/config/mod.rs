@@ -15,7 +15,7 @@ use anyhow::{Context, Result, anyhow};
 use weir_program::config::{self, Checked};
 use weir_service::Fixed;
 
-use crate::settings::{Destination, Settings};
+use weir_forward::settings::{Destination, Settings};
 
 pub use loops::{Local, is_own_listener};
 

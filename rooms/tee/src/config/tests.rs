@@ -9,7 +9,9 @@ use weir_service::Fixed;
 use weir_units::{BitRate, Frequency, Span};
 
 use super::{Config, Local};
-use crate::settings::{Addresses, Listener, Matching, Membership, OnLoop, Policy, Probe, Recipient, Source, Target};
+use weir_forward::settings::{
+    Addresses, Listener, Matching, Membership, OnLoop, Policy, Probe, Recipient, Source, Target,
+};
 
 const FULL: &str = r#"
 workers = 2

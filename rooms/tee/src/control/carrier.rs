@@ -20,10 +20,10 @@ use super::neighbours::Neighbours;
 use super::privileges;
 use super::verdicts::Verdicts;
 use crate::losses;
-use crate::plan::{self, Addresses, Plan};
-use crate::settings::{self, Settings};
-use crate::sockets::{Sockets, TRIED};
-use crate::worker::{Tap, Workers};
+use weir_forward::plan::{self, Addresses, Plan};
+use weir_forward::settings::{self, Settings};
+use weir_forward::sockets::{Sockets, TRIED};
+use weir_forward::worker::{Tap, Workers};
 
 /// A data path whose sockets are open: it needs its privileges no more, and has no thread yet.
 #[derive(Debug)]

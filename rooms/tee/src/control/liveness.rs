@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_program::pulse::Pulse;
 
-use crate::worker::Workers;
+use weir_forward::worker::Workers;
 
 /// A pulse at work from a question that nobody answers to the next that somebody does.
 pub(super) struct Liveness {

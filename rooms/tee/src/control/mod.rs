@@ -22,11 +22,11 @@ use weir_service::screen::Ended;
 use weir_service::{Launch, Service, Setup};
 
 use crate::config::{Config, Origin};
-use crate::ledger::Ledger;
 use crate::screen;
-use crate::sockets::OpenError;
 use room::Tee;
 use state::State;
+use weir_forward::ledger::Ledger;
+use weir_forward::sockets::OpenError;
 
 pub use carrier::{Carrier, Prepared};
 

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use weir_service::names::HostNames;
 
 use crate::config::{Local, is_own_listener};
-use crate::plan::Addresses;
-use crate::settings::{self, Destination, Settings, Target};
+use weir_forward::plan::Addresses;
+use weir_forward::settings::{self, Destination, Settings, Target};
 
 /// Follows every host name of the settings in force.
 pub(super) struct Names {

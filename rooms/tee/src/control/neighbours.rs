@@ -21,9 +21,9 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use weir_kernel::next_hops::{NextHop, NextHops, Way};
 use weir_program::stop::Stop;
 
-use crate::health::{ENTRY_MADE, Gate, Health};
-use crate::plan::{Outlet, Plan};
-use crate::worker::Workers;
+use weir_forward::health::{ENTRY_MADE, Gate, Health};
+use weir_forward::plan::{Outlet, Plan};
+use weir_forward::worker::Workers;
 
 /// Follows the next hops of a plan. Dropped, it follows none.
 pub(super) struct Neighbours {

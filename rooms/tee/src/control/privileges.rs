@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use weir_kernel::capabilities::{Capability, has};
 use weir_service::privileges::to_bind;
 
-use crate::settings::Settings;
+use weir_forward::settings::Settings;
 
 /// Refuses what would fail for every single datagram.
 pub(super) fn check(settings: &Settings) -> Result<()> {

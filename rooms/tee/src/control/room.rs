@@ -12,8 +12,8 @@ use weir_units::format::counted;
 use super::carrier::Carrier;
 use super::state::State;
 use crate::config::{Config, Origin};
-use crate::ledger::Ledger;
-use crate::settings::Settings;
+use weir_forward::ledger::Ledger;
+use weir_forward::settings::Settings;
 
 /// The control thread's own. It alone changes the plan.
 pub(super) struct Tee<'a> {

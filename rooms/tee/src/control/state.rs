@@ -5,9 +5,9 @@ use std::sync::Arc;
 use weir_service::Observable;
 use weir_service::metrics::Samples;
 
-use crate::ledger::Ledger;
 use crate::metrics;
-use crate::worker::Workers;
+use weir_forward::ledger::Ledger;
+use weir_forward::worker::Workers;
 
 /// A running tee as seen from outside.
 pub(super) struct State {
@@ -25,7 +25,7 @@ impl Observable for State {
     type Ledger = Ledger;
 
     fn metrics(&self, samples: &mut Samples<'_>) {
-        metrics::metrics(samples, &self.ledger(), self.threads);
+        metrics::metrics(samples, self.ledger(), self.threads);
     }
 
     fn ledger(&self) -> Ledger {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
-use crate::health::probe::{Prober, Target};
-use crate::health::{Change, Health, Observer};
-use crate::plan::{Outlet, Plan};
+use crate::probe::{Prober, Target};
+use weir_forward::health::{Change, Health, Observer};
+use weir_forward::plan::{Outlet, Plan};
 
 /// Probes the addresses of the plan in force, and looks at all verdicts.
 pub(super) struct Verdicts {

@@ -10,7 +10,7 @@ use ratatui::Frame;
 use weir_program::stop::Stop;
 use weir_service::screen::{self, Picture};
 
-use crate::ledger::Ledger;
+use weir_forward::ledger::Ledger;
 
 pub(crate) use weir_service::screen::Ended;
 

@@ -1,6 +1,6 @@
 //! How fast the counts of two ledgers grow.
 
-use crate::ledger::{Count, DestinationCount, Ledger, ListenerCount, RuleCount};
+use weir_forward::ledger::{Count, DestinationCount, Ledger, ListenerCount, RuleCount};
 
 /// From one ledger to a later one.
 pub(super) struct Rates<'a> {

@@ -11,7 +11,7 @@ use weir_service::losses::grouped;
 use weir_service::screen::cells::{self, alarm, bit_rate, clock, level, number, right, shorten};
 
 use super::rates::{Rates, bits};
-use crate::ledger::{DestinationCount, Ledger, ListenerCount, RuleCount};
+use weir_forward::ledger::{DestinationCount, Ledger, ListenerCount, RuleCount};
 
 /// Draws what changed from `before` to `now`, and the last lines of the log.
 pub(super) fn draw(frame: &mut Frame<'_>, before: &Ledger, now: &Ledger, notes: &[String]) {
@@ -176,8 +176,8 @@ fn destination_table<'a>(rates: &Rates<'_>, now: &Ledger, look: &Look) -> Table<
     // On a narrow screen names take what reasons leave.
     let name = if look.narrow { left.saturating_sub(longest).max(left / 2) } else { left / 2 };
     let row = |count: &DestinationCount| {
-        let address = count.address.map_or_else(|| "unresolved".into(), |address| address.to_string());
-        let state = match (count.address, count.healthy) {
+        let address = count.address.0.map_or_else(|| "unresolved".into(), |address| address.to_string());
+        let state = match (count.address.0, count.healthy) {
             (None, _) => "unresolved".yellow(),
             (_, None) => "removed".dark_gray(),
             (_, Some(true)) => "lives".green(),
@@ -269,7 +269,7 @@ mod tests {
         let [before, now] = [58, 60].map(|seconds| {
             let mut ledger = fixture::at(seconds);
             ledger.listeners[1].address = long.to_string();
-            ledger.destinations[0].address = Some(long);
+            ledger.destinations[0].address.0 = Some(long);
             ledger
         });
         insta::assert_snapshot!(picture(80, 18, &before, &now, &[]));

@@ -9,7 +9,7 @@ use weir_units::{BitRate, Frequency, Span};
 
 use super::Checker;
 use crate::config::is_own_listener;
-use crate::settings::{Addresses, Destination, Listener, Target};
+use weir_forward::settings::{Addresses, Destination, Listener, Target};
 
 impl Checker<'_> {
     pub(super) fn destinations(&self, written: &[Destination], listeners: &[Listener]) -> Result<Vec<Destination>> {

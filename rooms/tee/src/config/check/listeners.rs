@@ -10,7 +10,7 @@ use weir_units::Size;
 
 use super::Checker;
 use crate::config::document;
-use crate::settings::{Listener, Membership, buffer};
+use weir_forward::settings::{Listener, Membership, buffer};
 
 impl Checker<'_> {
     pub(super) fn listeners(&self, written: &[document::Listener]) -> Result<Vec<Listener>> {

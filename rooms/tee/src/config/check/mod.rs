@@ -19,7 +19,7 @@ use listeners::RECEIVE_BUFFER;
 
 use super::document::{self, Document};
 use super::{Config, Local};
-use crate::settings::{Destination, Matching, OnLoop, Recipient, Settings};
+use weir_forward::settings::{Destination, Matching, OnLoop, Recipient, Settings};
 
 /// Checks one document.
 pub(super) struct Checker<'a> {

@@ -7,7 +7,7 @@ use weir_program::config::Step;
 
 use super::Checker;
 use crate::config::document;
-use crate::settings::{Destination, Group, Matching, Policy, Recipient, Rule};
+use weir_forward::settings::{Destination, Group, Matching, Policy, Recipient, Rule};
 
 impl Checker<'_> {
     /// Refuses that a datagram may have more than one answer: whoever asks one server is not to hear two. A rule that is not
@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Config, Local};
-    use crate::settings::Replies;
+    use weir_forward::settings::Replies;
 
     fn read(text: &str) -> Result<Config> {
         Config::read("tee.toml", text, &Local::default())

@@ -8,7 +8,7 @@ use weir_program::config::Step;
 use super::listeners::one_of;
 use super::{Checker, places, unknown};
 use crate::config::document;
-use crate::settings::{Destination, Group, Listener, Recipient, Rule};
+use weir_forward::settings::{Destination, Group, Listener, Recipient, Rule};
 
 impl Checker<'_> {
     pub(super) fn groups(&self, written: &[document::Group], destinations: &[Destination]) -> Result<Vec<Group>> {
