@@ -37,34 +37,31 @@ Examples:
   weir recv --listen 0.0.0.0:5000 --allow-reverse --reverse-rate 20mbit
   weir recv --listen 0.0.0.0:5000 --join 232.1.1.1@eth0 --source 192.0.2.7
 
-Ends when every sender seen has announced its end, after the idle timeout or the duration, or at
-Ctrl-C, and then prints one account a sender. Exit status 1 if it ended by silence while the end of a
-sender was not announced. A sender on another machine has another clock: its one-way delay is not
-claimed.")]
+Stops when every sender has finished, after the idle timeout or the duration, or at Ctrl-C, and
+prints one report per sender. A given --idle-timeout counts from the start, the default one from the
+first message. Exit status 1 if it timed out before a sender had finished. One-way delays are shown
+only for senders on this machine: others have another clock.")]
 pub(super) struct Recv {
     #[command(flatten)]
     settings: ReceiverSettings,
-    /// Multicast group to join, and the interface to join it on [default: where a route leads; a group that is listened
-    /// on is joined, too].
+    /// Multicast group to join, in addition to one in --listen. Repeatable.
     #[arg(long, value_name = "GROUP[@INTERFACE]")]
     join: Vec<Join>,
-    /// Source-specific multicast: join the groups for this sender alone.
+    /// Join the groups only for this source (SSM). Repeatable.
     #[arg(long, value_name = "ADDR")]
     source: Vec<IpAddr>,
-    /// Print a line for each interval of this length: received, lost, rate, delay, jitter.
+    /// Print one line of results per interval of this length.
     #[arg(long, value_name = "SPAN", value_parser = interval)]
     every: Option<Duration>,
-    /// Write the first 4 million messages into this file at the end: session, number, and when each was due, sent and
-    /// received, as CSV.
+    /// Write the first 4 million messages to this CSV file.
     #[arg(long, value_name = "FILE", value_parser = files::csv())]
     messages: Option<PathBuf>,
-    /// UDP, TCP: send messages to those that ask for them (`weir send --reverse`, `--bidir`), within the three limits that
-    /// follow. They ask over TCP, at the same port number [default: nothing is ever sent].
+    /// UDP, TCP: send to `weir send --reverse` and `--bidir` (opens the TCP port too).
     #[arg(long)]
     allow_reverse: bool,
     #[command(flatten)]
     reverse: ReverseSettings,
-    /// Print the account of every datagram, too, as `weir loss account` tells it from this host (UDP).
+    /// UDP: also print this host's `weir loss account` of the datagrams.
     #[arg(long, conflicts_with = "allow_reverse")]
     account: bool,
     /// Print the result as one JSON object.

@@ -32,35 +32,32 @@ Examples:
   weir send --to 192.0.2.7:5000 --reverse --rate 100/s --every 1s
   weir send --to 239.1.1.1:5000 --interface eth0 --ttl 4
 
-Start `weir recv --listen 0.0.0.0:5000` on the other machine first: it tells what arrived.")]
+Start `weir recv --listen 0.0.0.0:5000` on the other machine first: it reports what arrived.")]
 pub(super) struct Send {
     #[command(flatten)]
     settings: SenderSettings,
-    /// Messages a second (100/s, 50k/s), or payload bits a second (10mbit).
+    /// Messages per second (100/s, 50k/s) or payload bits per second (10mbit).
     #[arg(long, conflicts_with = "interval")]
     rate: Option<SendRate>,
-    /// When the next message is due: an interval after the last one was sent, or by a fixed schedule that makes up for
-    /// late ones [default: sleep, with --rate: schedule].
+    /// When the next message is due [default: sleep; with --rate: schedule].
     #[arg(long, value_enum)]
     pacing: Option<Pacing>,
-    /// Senders at once, each with a socket and a session number of its own: --session and those behind it.
+    /// Run this many senders, with their own sockets and consecutive sessions.
     #[arg(long, short = 'P', value_name = "SENDERS", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=128))]
     parallel: u16,
-    /// UDP, TCP: have the receiver send, and receive: for ends behind address translation or a firewall. It must allow it
-    /// (`weir recv --allow-reverse`); it is asked over TCP, at the same port number.
+    /// UDP, TCP: receive instead, from `weir recv --allow-reverse` (needs TCP too).
     #[arg(long, short = 'R', conflicts_with_all = ["bidir", "quantum"])]
     reverse: bool,
-    /// UDP, TCP: send, and have the receiver send as much at the same time, on the same socket or connection.
+    /// UDP, TCP: send both ways at once, with `weir recv --allow-reverse`.
     #[arg(long)]
     bidir: bool,
-    /// Write every message that was sent into this file, the first 4 million of each sender: its session, number, and when it
-    /// was due and sent, as CSV.
+    /// Write the first 4 million messages of each sender to this CSV file.
     #[arg(long, value_name = "FILE", value_parser = files::csv())]
     messages: Option<PathBuf>,
-    /// Print a line for each interval of this length.
+    /// Print one line of results per interval of this length.
     #[arg(long, value_name = "SPAN", value_parser = interval)]
     every: Option<Duration>,
-    /// Print the account of every datagram, too, as `weir loss account` tells it from this host (UDP).
+    /// UDP: also print this host's `weir loss account` of the datagrams.
     #[arg(long, conflicts_with_all = ["reverse", "bidir"])]
     account: bool,
     /// Print the result as one JSON object.

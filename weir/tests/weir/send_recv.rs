@@ -380,7 +380,7 @@ fn errors_are_one_line_and_a_status() {
     let cases: [(&[&str], i32, &str); 32] = [
         (&["recv", "--messages", "m.parquet"], 2, "Parquet is not written any more: write CSV"),
         (&["recv", "--listen", &taken], 1, "address already in use"),
-        (&["send", "--to", &taken, "--payload", "15B"], 2, "payload of 15B: a message over udp has between 16B"),
+        (&["send", "--to", &taken, "--payload", "15B"], 2, "payload of 15B: a message over udp has 16B"),
         (&["send", "--to", &taken, "--payload", "15"], 2, "`15`: a size needs a unit, e.g. 15B"),
         (&["send", "--to", "192.0.2.7"], 2, "`192.0.2.7`: write ADDRESS:PORT"),
         (&["send", "--to", &taken, "--interval", "1ms", "--rate", "1/s"], 2, "cannot be used with"),
@@ -422,9 +422,9 @@ fn errors_are_one_line_and_a_status() {
             "--senders 5: only --sessions 2 are told apart",
         ),
         (&["recv", "--listen", &taken, "--allow-reverse", "--reverse-duration", "0s"], 2, "`0s`: no time at all"),
-        (&["send", "-c", "127.0.0.1"], 2, "tip: to send is `weir send --to ADDR:PORT`"),
-        (&["send", "--to", &taken, "-t", "10"], 2, "tip: how long is `--duration 10s`"),
-        (&["recv", "-s"], 2, "tip: to receive is `weir recv --listen ADDR:PORT`"),
+        (&["send", "-c", "127.0.0.1"], 2, "tip: send with `weir send --to ADDR:PORT`"),
+        (&["send", "--to", &taken, "-t", "10"], 2, "tip: set the duration with `--duration 10s`"),
+        (&["recv", "-s"], 2, "tip: receive with `weir recv --listen ADDR:PORT`"),
         (&["recv", "--listen", &taken, "-p", "5201"], 2, "tip: the port is part of the address"),
     ];
     for (arguments, expected, message) in cases {

@@ -253,7 +253,7 @@ fn settings_that_cannot_work_are_refused_in_one_line() {
     let settings = sending(Transport::QuicDatagram, "127.0.0.1:9".parse().unwrap());
     assert_eq!(
         open(SenderSettings { payload_bytes: 1435, ..settings.clone() }),
-        "payload of 1435B: a message over quic-datagram has between 16B and 1434B"
+        "payload of 1435B: a message over quic-datagram has 16B to 1434B"
     );
     let with = |name: &str| SenderSettings { congestion: Some(name.to_owned()), ..settings.clone() };
     assert_eq!(open(with("vegas")), "quic.congestion `vegas`: use cubic, newreno, bbr");

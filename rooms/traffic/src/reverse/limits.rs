@@ -182,7 +182,7 @@ mod tests {
         for (asked, says) in [
             (Request { version: 2, ..GOOD }, "its protocol has version 1, not 2"),
             (Request { transport: Transport::Tcp, ..GOOD }, "it listens over udp: choose --transport udp"),
-            (Request { payload: 15, ..GOOD }, "payload of 15B: a message over udp has between 16B and 65507B"),
+            (Request { payload: 15, ..GOOD }, "payload of 15B: a message over udp has 16B to 65507B"),
             (Request { payload: 2 << 20, ..GOOD }, "it sends messages of 1048576B at most"),
             (Request { duration_ns: 61_000_000_000, ..GOOD }, "it sends for at most 1m"),
             (Request { interval_ns: 0, ..GOOD }, "it sends at most 1mbit of IP packets"),

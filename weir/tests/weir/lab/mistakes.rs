@@ -119,7 +119,7 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
         assert_eq!((check.status, &check.stderr), (Some(2), &ended.stderr));
     }
     let flag = Ended::of(&mut weir(&["lab", "run", "telemetry", "--set", "path.loss"]));
-    assert!(flag.status == Some(2) && flag.stderr.contains("expected KEY=VALUE"), "{flag:?}");
+    assert!(flag.status == Some(2) && flag.stderr.contains("write KEY=VALUE"), "{flag:?}");
 }
 
 #[test]
