@@ -43,7 +43,7 @@ pub(super) fn of(socket: &socket2::Socket) -> io::Result<String> {
 
 fn hint(error: &io::Error) -> String {
     let (which, more) = match error.raw_os_error() {
-        Some(EPERM) => ("allowed", "an administrator sets net.ipv4.tcp_allowed_congestion_control"),
+        Some(EPERM) => ("allowed", "an administrator can change net.ipv4.tcp_allowed_congestion_control"),
         _ => ("available", "others are kernel modules: modprobe tcp_NAME"),
     };
     let setting = format!("net/ipv4/tcp_{which}_congestion_control");

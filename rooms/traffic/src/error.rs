@@ -84,7 +84,7 @@ impl Extend<ErrorCount> for ErrorLog {
 /// That a socket option could not be set to a value, with what to do about it.
 pub(super) fn cannot_set(option: &'static str, value: &dyn Display) -> impl FnOnce(io::Error) -> TrafficError + use<> {
     let hint = match option {
-        "SO_BINDTODEVICE" => " (the interface's name, and before Linux 5.7 CAP_NET_RAW)",
+        "SO_BINDTODEVICE" => " (check the interface's name; before Linux 5.7 this needs CAP_NET_RAW)",
         _ => "",
     };
     let value = value.to_string();

@@ -56,14 +56,14 @@ impl BulkSettings {
     pub fn validate(&self) -> Result<(), TrafficError> {
         if matches!(self.transport, Transport::Udp | Transport::QuicDatagram) {
             return Err(TrafficError::Refused(format!(
-                "bulk traffic over {}: it has no bulk engine of its own (send messages at the interval that makes the rate)",
+                "bulk traffic over {}: not supported. Send messages at the matching interval.",
                 self.transport
             )));
         }
         if !(1..=Self::MAX_STREAMS).contains(&self.streams) {
             let (streams, most) = (self.streams, Self::MAX_STREAMS);
             return Err(TrafficError::Refused(format!(
-                "bulk traffic over {streams} connections: between 1 and {most}"
+                "bulk traffic over {streams} connections: must be 1 to {most}"
             )));
         }
         Ok(())

@@ -196,7 +196,7 @@ fn errors_say_what_to_do() {
     let unknown = open(BulkSettings { congestion: Some("fastest".into()), ..settings() });
     assert!(unknown.starts_with("set TCP_CONGESTION to fastest: no such file or directory (available: "), "{unknown}");
     assert!(unknown.contains("reno") && unknown.ends_with("; others are kernel modules: modprobe tcp_NAME)"));
-    assert_eq!(open(BulkSettings { streams: 0, ..settings() }), "bulk traffic over 0 connections: between 1 and 1024");
+    assert_eq!(open(BulkSettings { streams: 0, ..settings() }), "bulk traffic over 0 connections: must be 1 to 1024");
     let udp = open(BulkSettings { transport: Transport::Udp, ..settings() });
     assert!(udp.starts_with("bulk traffic over udp: it has no bulk engine of its own"), "{udp}");
     let quic = |congestion: &str| {

@@ -156,7 +156,7 @@ impl Client {
                 None if self.is_up => {}
                 None if stop.is_set() => return Err(io::Error::other("stopped")),
                 None if now() >= deadline => {
-                    return Err(io::Error::other(format!("connection timed out: perhaps nobody listens at {to}")));
+                    return Err(io::Error::other(format!("connection timed out: perhaps nothing listens on {to}")));
                 }
                 None => {}
             }
@@ -264,7 +264,7 @@ impl Client {
 
 fn fits(bytes: usize, longest: Option<usize>) -> Result<(), String> {
     match longest {
-        None => Err("the peer takes no datagrams".to_owned()),
+        None => Err("the peer does not accept datagrams".to_owned()),
         Some(longest) if bytes > longest => {
             Err(format!("payload of {bytes}B: a QUIC datagram on this path holds at most {longest}B"))
         }

@@ -87,11 +87,11 @@ fn ended_by(error: &ConnectionError) -> Option<String> {
     };
     match error {
         _ if code == Some(TransportErrorCode::crypto(AlertDescription::NoApplicationProtocol.into())) => {
-            Some("one end has --transport quic, the other quic-datagram: write the same at both".to_owned())
+            Some("one end has --transport quic, the other quic-datagram. Use the same at both ends.".to_owned())
         }
         ConnectionError::LocallyClosed => None,
         ConnectionError::ApplicationClosed(close) if close.error_code == DONE => None,
-        ConnectionError::TimedOut => Some(format!("nothing heard for {} s", IDLE_TIMEOUT.as_secs())),
+        ConnectionError::TimedOut => Some(format!("nothing received for {} s", IDLE_TIMEOUT.as_secs())),
         error => Some(error.to_string()),
     }
 }

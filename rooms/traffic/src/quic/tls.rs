@@ -35,7 +35,7 @@ pub(super) fn server(transport: Transport) -> Result<quinn_proto::ServerConfig, 
 fn new_key() -> Result<Arc<CertifiedKey>, String> {
     let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|error| error.to_string())?;
     let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(pkcs8.as_ref())).map_err(|error| error.to_string())?;
-    let public = key.public_key().ok_or("a key without a public one")?.to_vec();
+    let public = key.public_key().ok_or("a key without a public key")?.to_vec();
     Ok(Arc::new(CertifiedKey::new(vec![public.into()], key)))
 }
 

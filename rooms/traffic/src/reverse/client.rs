@@ -55,7 +55,7 @@ impl Client {
         let SenderSettings { transport, to, session, .. } = *settings;
         if !matches!(transport, Transport::Udp | Transport::Tcp) {
             return Err(TrafficError::Refused(format!(
-                "in reverse, or both ways, over {transport}: only over udp and tcp"
+                "reverse or bidirectional over {transport}: only over udp and tcp"
             )));
         }
         let mut channel = Channel::open(settings)?;

@@ -269,8 +269,8 @@ impl Desk {
         }
         // A client that has gone needs no answer.
         let _ = call
-            .say(&Line::Refused("it granted that, and its token did not come: the way there is blocked".to_owned()));
-        Err(io::Error::other("the token did not come"))
+            .say(&Line::Refused("it agreed, but did not receive the token: the way there is blocked".to_owned()));
+        Err(io::Error::other("the token did not arrive"))
     }
 
     /// What came of a session that has ended; `None`: nothing, or the receiver has ended.
