@@ -150,11 +150,11 @@ impl Comparison {
         let tests = self.rows.iter().filter(|row| row.pairs.is_some()).count();
         let (rate, least) = (format::percent(self.false_alarms), format::percent(self.least));
         let mut said = vec![format!(
-            "{tests} paired t tests: at most {rate} of comparisons of equal runs alarm falsely; differences up to {least} are none"
+            "{tests} paired t tests: at most {rate} of comparisons of equal runs alarm falsely; differences up to {least} are ignored"
         )];
         if self.undecided > 0 {
             let all = self.rows.len();
-            said.push(format!("{} of {all} comparisons are undecided: nothing is known about these", self.undecided));
+            said.push(format!("{} of {all} comparisons are undecided", self.undecided));
         }
         said
     }
@@ -220,7 +220,7 @@ pub fn check_columns(names: &[String], manifest: &Manifest, records: &[Record]) 
             }
             Some(_) if has.contains(&name.as_str()) => {}
             None if has.contains(&name.as_str()) => {
-                return Err(format!("column `{name}` is of another version of weir: compare with that"));
+                return Err(format!("column `{name}` is from another version of Weir. Compare with that version."));
             }
             _ => return Err(columns::unknown(name, has)),
         }
@@ -264,7 +264,7 @@ impl Tested {
 fn test(a: &[f64], b: &[f64], column: &Column<'_>, least: f64) -> Result<(Difference, bool, f64), String> {
     let pairs = a.len();
     if pairs < FEWEST_PAIRS {
-        return Err(format!("{pairs} valid pairs of repeats, {FEWEST_PAIRS} are needed (--repeat)"));
+        return Err(format!("{pairs} valid pairs of repeats, but {FEWEST_PAIRS} are needed (--repeat)"));
     }
     let mean = a.iter().chain(b).sum::<f64>() / (2 * pairs) as f64;
     let has_zero = a.iter().chain(b).any(|value| *value <= 0.0);
@@ -277,7 +277,7 @@ fn test(a: &[f64], b: &[f64], column: &Column<'_>, least: f64) -> Result<(Differ
         false if has_zero => {
             return match a == b {
                 true => Ok((Difference { value: 0.0, error: 0.0, freedom: 1.0 }, false, 0.0)),
-                false => Err("a value is 0: ratios to it say nothing".into()),
+                false => Err("a value is 0, so there is no ratio".into()),
             };
         }
         false => {

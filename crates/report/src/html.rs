@@ -197,8 +197,8 @@ fn equation(record: &Record) -> String {
     {
         // A transfer of bytes has no messages.
         let terms = [
-            (row.retransmits.unwrap_or(0), "segments sent again"),
-            (row.planned_drops, "packets lost as planned"),
+            (row.retransmits.unwrap_or(0), "segments retransmitted"),
+            (row.planned_drops, "packets dropped as planned"),
             (row.queue_drops, "dropped by queues"),
             (row.emulator_drops, "not carried by the emulator"),
         ];

@@ -344,7 +344,7 @@ impl<'b, 'a> Partners<'b, 'a> {
         let place: Vec<Option<&str>> = self.open.iter().map(|key| axis(cell, key)).collect();
         let own = cell.first();
         match self.cells.get(&place).map(Vec::as_slice) {
-            Some([a, b, ..]) => Err(format!("{} and {} could both be compared with", a.name, b.name)),
+            Some([a, b, ..]) => Err(format!("both {} and {} match relative_to", a.name, b.name)),
             Some([only]) => {
                 let named = self.other.iter().filter(|(key, value)| !columns::matches(own, key, value)).count();
                 let differs = |(key, value): &&(String, String)| axis(only, key).is_some_and(|other| other != value);

@@ -103,11 +103,11 @@ pub fn write_timeline(dir: &Path, manifest: &Manifest, records: &[Record], cell:
     if own.is_empty() {
         let alike = |known: &Cell<'_>| strsim::jaro_winkler(known.name, cell);
         let nearest = cells.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
-        let hint = nearest.map(|near| format!(" (the nearest is {})", near.name)).unwrap_or_default();
-        return fail(format!("there is no such cell{hint}"));
+        let hint = nearest.map(|near| format!(", did you mean `{}`?", near.name)).unwrap_or_default();
+        return fail(format!("no such cell{hint}"));
     }
     if own.iter().all(|cell| cell.records.iter().all(|record| record.timelines.is_empty())) {
-        let those = "bulk transfers that connected are, and receivers of datagrams with `run.watch`";
+        let those = "only bulk transfers and, with `run.watch`, receivers of datagrams are";
         return fail(format!("nothing was sampled in it ({those})"));
     }
     let name = format!("timeline-{}", store::file_stem(cell));
@@ -173,7 +173,7 @@ mod tests {
         assert!(std::fs::read_to_string(path).unwrap().contains("<title>1%/10ms over time</title>"));
         assert!(write_timeline(dir.path(), &manifest, &records, "baseline").is_ok());
         let error = |cell: &str| write_timeline(dir.path(), &manifest, &records, cell).unwrap_err().to_string();
-        assert_eq!(error("1%/11ms"), "draw cell 1%/11ms: there is no such cell (the nearest is 1%/1ms)");
+        assert_eq!(error("1%/11ms"), "draw cell 1%/11ms: no such cell, did you mean `1%/1ms`?");
         assert!(error("50%/100ms").contains("nothing was sampled in it"));
     }
 

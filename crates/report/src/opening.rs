@@ -38,9 +38,9 @@ impl Seat {
                 format!("one file; fetch it: scp {port}{} .", quoted(&format!("{user}@{address}:{whole}")))
             }
             None if self.display => format!("open it in a browser: xdg-open {}", quoted(&path)),
-            None => "copy it to where a browser is".to_owned(),
+            None => "copy it to a machine with a browser".to_owned(),
         };
-        let without = "\nnot written: summary.xlsx (this weir was built without the feature `spreadsheet`)";
+        let without = "\nsummary.xlsx: not written (built without the feature `spreadsheet`)";
         let without = if cfg!(feature = "spreadsheet") { "" } else { without };
         format!("report: {path} ({how}){without}")
     }
@@ -74,7 +74,7 @@ mod tests {
             line(&ssh, "/r/report.html"),
             "report: /r/report.html (one file; fetch it: scp -P 2222 'ann@[2001:db8::2]:/r/report.html' .)"
         );
-        assert!(line(&[("DISPLAY", "")], page).contains("copy it to where a browser is"));
+        assert!(line(&[("DISPLAY", "")], page).contains("copy it to a machine with a browser"));
         assert_eq!(Seat::default().line(Path::new(page), false), page, "scripts read the path alone");
     }
 

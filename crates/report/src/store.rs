@@ -32,9 +32,9 @@ impl StoreError {
     pub fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
         let hint = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                " (what was written before is kept; free space, then `weir lab resume` runs the rest and `weir lab report` renders it)"
+                ". Earlier results are kept: free space, then `weir lab resume` runs the rest."
             }
-            io::ErrorKind::PermissionDenied => " (choose another directory with --out)",
+            io::ErrorKind::PermissionDenied => ". Choose another directory with --out.",
             _ => "",
         };
         Self { doing, path: path.to_owned(), hint, cause: source }
@@ -42,7 +42,7 @@ impl StoreError {
 
     /// The same, where nothing has been measured that could be kept.
     pub fn at_the_start(self) -> Self {
-        let hint = if self.is_full() { " (nothing was measured yet: free space and run it again)" } else { self.hint };
+        let hint = if self.is_full() { ". Nothing was measured yet: free space and run it again." } else { self.hint };
         Self { hint, ..self }
     }
 
@@ -190,7 +190,7 @@ pub(crate) fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, Stor
 }
 
 const NO_RESULT: &str =
-    " (not a result directory, or the run ended before its first cell: run it again, with the same --out if you like)";
+    ". It is not a result directory, or the run ended before its first cell: run it again.";
 
 /// Reads the records of a result directory in the order in which they ended. A last line without its end (the run was
 /// killed) is passed over. Of a cell that was run again the last record counts.
@@ -214,7 +214,7 @@ pub(crate) fn parse_records(path: &Path, mut lines: impl BufRead) -> Result<Vec<
         lines.read_until(b'\n', &mut line).map_err(fail)?;
         let Some(whole) = line.strip_suffix(b"\n") else { break };
         let record = unsealed(whole)
-            .map_err(|error| fail(io::Error::other(format!("line {number}: {error}: delete the line"))))?;
+            .map_err(|error| fail(io::Error::other(format!("line {number}: {error}. Delete the line."))))?;
         let key = (record.row.cell.clone(), record.row.repeat);
         records.shift_remove(&key);
         records.insert(key, record);
@@ -239,7 +239,7 @@ fn unsealed(line: &[u8]) -> serde_json::Result<Record> {
     if line[at..] != *format!("{SEAL}{:016x}\"}}", checksum(&written)).as_bytes() {
         (record.row.valid, record.changed) = (false, true);
         record.disturbed.clear();
-        record.remarks.insert(0, format!("not as it was measured: {CELLS} was changed since"));
+        record.remarks.insert(0, format!("{CELLS} was changed after the measurement"));
     }
     Ok(record)
 }
@@ -250,7 +250,7 @@ pub fn changed(dir: &Path, records: &[Record]) -> Option<String> {
     let (first, more) = (changed.next()?, changed.count());
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
     let file = dir.join(CELLS);
-    Some(format!("{} was changed since it was measured: nothing of {first}{others} is believed", file.display()))
+    Some(format!("{} was changed after the measurement: {first}{others} cannot be trusted", file.display()))
 }
 
 /// FNV-1a, 64 bits: no signature, but nobody hits it by chance.
@@ -291,7 +291,7 @@ pub fn folder(path: &Path) -> Result<(), StoreError> {
     let fail = |error| StoreError::new("create directory", path, error);
     fs::create_dir_all(path).map_err(fail)?;
     if fs::symlink_metadata(path).map_err(fail)?.is_symlink() {
-        return Err(fail(io::Error::other("it is a link, which results do not follow: remove it")));
+        return Err(fail(io::Error::other("it is a symbolic link. Remove it.")));
     }
     Ok(())
 }
@@ -422,14 +422,14 @@ mod tests {
         fs::write(&path, format!("{first}\n{}", second.replace(&sent, "\"sent\":7,"))).unwrap();
         let read = read_records(dir.path()).unwrap();
         assert_eq!(read.iter().map(|record| record.row.valid).collect::<Vec<_>>(), [true, false]);
-        assert!(read[1].row.sent == 7 && read[1].remarks[0].starts_with("not as it was measured"));
+        assert!(read[1].row.sent == 7 && read[1].remarks[0].starts_with("cells.jsonl was changed"));
         assert_eq!(
             read.iter().map(|record| record.believes(crate::columns::Statistic::Counter)).collect::<Vec<_>>(),
             [true, false]
         );
         assert!(!read[1].believes(crate::columns::Statistic::Rate));
         let told = changed(dir.path(), &read).unwrap();
-        let own = format!("cells.jsonl was changed since it was measured: nothing of {} is", records[1].row.cell);
+        let own = format!("cells.jsonl was changed after the measurement: {} cannot", records[1].row.cell);
         assert!(told.contains(&own) && changed(dir.path(), &records).is_none(), "{told}");
         // Nor is one without its checksum.
         fs::write(&path, serde_json::to_string(&records[0]).unwrap() + "\n").unwrap();
@@ -465,7 +465,7 @@ mod tests {
         assert_eq!((read_records(&run).unwrap().len(), fs::read(run.join("m.csv")).unwrap()), (1, b"here".to_vec()));
         std::os::unix::fs::symlink(dir.path(), run.join("messages")).unwrap();
         let refused = folder(&run.join("messages")).unwrap_err().to_string();
-        assert!(refused.contains("it is a link, which results do not follow"), "{refused}");
+        assert!(refused.contains("it is a symbolic link"), "{refused}");
         folder(&run.join("pcap")).unwrap();
         folder(&run.join("pcap")).unwrap();
     }

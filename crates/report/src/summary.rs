@@ -72,9 +72,9 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     if manifest.interrupted {
         let (had, planned) = (records.len(), manifest.planned_cells);
         let stopped = records.iter().filter(|record| record.stopped).count();
-        let stopped = if stopped > 0 { format!(", {stopped} of them stopped in their middle") } else { String::new() };
-        let rest = "`weir lab resume` runs the rest whole";
-        warnings.push(format!("The run was interrupted: {had} of {planned} cells are here{stopped}; {rest}."));
+        let stopped = if stopped > 0 { format!(", {stopped} of them not to their end") } else { String::new() };
+        let rest = "`weir lab resume` runs the rest";
+        warnings.push(format!("The run was interrupted: {had} of {planned} cells ran{stopped}; {rest}."));
     } else if records.len() < manifest.planned_cells {
         warnings.push(format!(
             "{} of {} cells are missing.",
@@ -90,7 +90,7 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     let faulty = records.iter().filter(|record| record.row.unexplained.is_some_and(|n| n != 0));
     warnings.extend(several(faulty, "does not close its ledger", "do not close their ledgers", &|record| {
         let unexplained = format::count(record.row.unexplained.unwrap_or(0));
-        (name(record), format!("{unexplained} unexplained, which is a fault"))
+        (name(record), format!("{unexplained} unexplained, a bug in Weir"))
     }));
     // Nothing may get through a path; but what a program refused must not pass for that.
     warnings.extend(several(records.iter().filter(is_silent), "carried nothing", "carried nothing", &|record| {
@@ -115,7 +115,7 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     let spoiled = records.iter().any(|record| !record.row.valid && !record.disturbed.is_empty());
     if spoiled && side_by_side && manifest.planned_cells > 1 {
         warnings.push(
-            "Cells that run at once take processors from each other: `--set run.jobs=1` runs one at a time.".into(),
+            "Cells that run at once compete for CPUs: `--set run.jobs=1` runs one at a time.".into(),
         );
     }
     warnings
@@ -131,9 +131,9 @@ fn is_silent(record: &&Record) -> bool {
 /// of one cell and of several.
 const SHORTFALLS: [(&str, &str, &str); 5] = [
     (LATE_SENDER, "was sent late", "were sent late"),
-    (SENDER_FAILED, "was not sent whole", "were not sent whole"),
-    (CAPTURE_LACKS, "is not captured whole", "are not captured whole"),
-    (MESSAGES_LACK, "is not listed whole", "are not listed whole"),
+    (SENDER_FAILED, "was not sent completely", "were not sent completely"),
+    (CAPTURE_LACKS, "is not captured completely", "are not captured completely"),
+    (MESSAGES_LACK, "is not listed completely", "are not listed completely"),
     (EMPTY_COLUMN, "lacks values", "lack values"),
 ];
 

@@ -24,7 +24,7 @@ const SHOWN: &[(&str, &str)] =
 const LOST: &str = "lost_share";
 
 const SHOWN_OF_BULK: &[(&str, &str)] =
-    &[("mbit_per_s", "Mbit/s"), ("retransmits", "sent again"), ("rtt_mean_us", "mean rtt")];
+    &[("mbit_per_s", "Mbit/s"), ("retransmits", "retransmits"), ("rtt_mean_us", "mean rtt")];
 
 /// The run as text of at most 80 columns: the answer, the table, the verdicts, how much was run, the warnings. `styled`
 /// for a terminal: lines and colours; else it is plain text.

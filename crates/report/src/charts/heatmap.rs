@@ -83,7 +83,7 @@ impl HeatMap<'_> {
             top += grid.rows.len() as f64 * ROW + 52.0;
         }
         if left_out > 0 {
-            let words = format!("and {left_out} more, which the results have");
+            let words = format!("and {left_out} more in results.csv");
             svg.text((MARGIN, top + 8.0), 12.0, Anchor::Start, "class=\"faint\"", &words);
         }
         if grids.is_empty() {

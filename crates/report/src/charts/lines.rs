@@ -91,9 +91,9 @@ pub(super) fn plot(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publish
     let mut notes = Vec::new();
     if shown().any(|point| point.valid && point.interval.is_some()) {
         let band = match known.kind(&chart.y) {
-            _ if summed => "least to most of the cells at a place, line: median",
+            _ if summed => "range of the cells at a place, line: median",
             _ if cells.iter().any(|cell| matches!(cell.measured(&chart.y), Some(Measured::Exact(..)))) => {
-                "least to most of the repeats"
+                "range of the repeats"
             }
             _ => "95 % interval",
         };

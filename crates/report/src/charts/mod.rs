@@ -120,7 +120,7 @@ mod tests {
         let records = fixture::matrix_records();
         let chart = &fixture::matrix_manifest().charts[3];
         let drawn = draw(chart, &records);
-        for heading in ["Received, Mbit/s", "Congestion window", "Smoothed round-trip time", "Segments sent again"] {
+        for heading in ["Received, Mbit/s", "Congestion window", "Smoothed round-trip time", "Retransmitted segments"] {
             assert!(drawn.contains(&format!(">{heading}</text>")), "{heading}");
         }
         assert_eq!(drawn.matches("<path ").count(), 5);

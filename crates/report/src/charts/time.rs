@@ -64,7 +64,7 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
         let remark = match (&curves[..], values().next_back()) {
             ([_], Some(last)) => {
                 let [largest, last] = [values().fold(f64::NEG_INFINITY, f64::max), last].map(|v| in_unit(unit, v));
-                format!("largest {largest}, at the end {last}")
+                format!("max {largest}, at the end {last}")
             }
             _ => String::new(),
         };
@@ -121,7 +121,7 @@ pub(super) fn distribution(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
     let tops = |(_, point): &(f64, Point)| point.interval.map(|(_, high)| high);
     let delays = lines.iter().flat_map(|(_, line)| line);
     let delays: Vec<f64> = delays.clone().flat_map(ends).chain(delays.filter_map(tops)).collect();
-    let label = if chart.y_label.is_empty() { "delay; band: least to largest of the repeats" } else { &chart.y_label };
+    let label = if chart.y_label.is_empty() { "delay; band: range of the repeats" } else { &chart.y_label };
     let more = if left_out > 0 { format!("; {left_out} more are not shown") } else { String::new() };
     let (series, points): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
     let curve = |(series, line): (usize, Vec<(f64, Point)>)| {

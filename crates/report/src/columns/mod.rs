@@ -121,7 +121,7 @@ impl<'a> Columns<'a> {
 
     /// What the column says.
     pub fn about(self, name: &str) -> &'a str {
-        self.get(name).map_or("a column of another version of weir", |column| column.about)
+        self.get(name).map_or("a column from another version of Weir", |column| column.about)
     }
 
     /// A value with its unit, as a reader would write it.

@@ -105,7 +105,7 @@ fn what_cannot_be_tested_is_undecided() {
     let mut disturbed = run(3, 1.0);
     disturbed[1].row.valid = false;
     assert_eq!(reason(&run(3, 1.0), &disturbed), (Verdict::Undecided, few.into()));
-    let zero = (Verdict::Undecided, "a value is 0: ratios to it say nothing".to_owned());
+    let zero = (Verdict::Undecided, "a value is 0, so there is no ratio".to_owned());
     assert_eq!(reason(&run(3, 0.0), &run(3, 1.0)), zero);
     assert_eq!(reason(&run(3, 0.0), &run(3, 0.0)), (Verdict::Same, String::new()));
     // Equal by chance: a small difference is not one that no repeat contradicts.

@@ -104,7 +104,7 @@ fn a_matrix_has_its_timelines_and_stays_small() {
 #[test]
 fn a_run_without_results_is_a_page_too() {
     let manifest = Manifest { interrupted: true, ..fixture::manifest() };
-    assert!(render(&manifest, &[]).unwrap().contains("The run was interrupted: 0 of 42 cells are here;"));
+    assert!(render(&manifest, &[]).unwrap().contains("The run was interrupted: 0 of 42 cells ran;"));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_transfer_is_counted_in_bytes() {
     let mut record = fixture::matrix_records()[19].clone();
     record.extra = [("received_bytes".into(), Some(22.6e6))].into();
     (record.row.retransmits, record.row.planned_drops, record.row.unexplained) = (Some(156), 162, Some(0));
-    let said = "22.6 MB received, 156 segments sent again, 162 packets lost as planned; unexplained 0";
+    let said = "22.6 MB received, 156 segments retransmitted, 162 packets dropped as planned; unexplained 0";
     assert_eq!(equation(&record), said);
 }
 

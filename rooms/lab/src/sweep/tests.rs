@@ -189,7 +189,7 @@ name = "own"
         ("[axes]", "[axes", "[axes", "unclosed table"),
         ("y = \"sent\"", "y = \"snt\"", "y =", "chart sent: y: no column `snt`, did you mean `sent`?"),
         ("transport = \"udp\"\n[[", "trnsport = \"udp\"\n[[", "[claims.where]", "where: no column `trnsport`"),
-        ("text = \"All\"", "text = \"All\"\nconfidence = 1.5", "confidence", "confidence = 1.5: give a number"),
+        ("text = \"All\"", "text = \"All\"\nconfidence = 1.5", "confidence", "confidence = 1.5: must be"),
         ("name = \"own\"", "name = \" \"", "name = \" \"", "cells.name: \" \": a name of its own"),
         ("name = \"own\"", "name = \"1%/udp\"", "name = \"1%/udp\"", "cells.name: \"1%/udp\": a name of its own"),
         (nodelay, "\"path.loss\" = \"3\"", "\"path.loss\" = \"3\"", "path.loss: `3`: a share needs a unit"),

@@ -24,7 +24,7 @@ fn ctrl_c_leaves_a_valid_partial_result() {
     let run = Run { dir, ended: run.wait() }.good();
     assert_eq!(run.manifest()["interrupted"], true);
     let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = "The run was interrupted: 2 of 4 cells are here, 2 of them stopped in their middle;";
+    let line = "The run was interrupted: 2 of 4 cells ran, 2 of them not to their end;";
     assert!(said.contains(line), "{}", run.stdout);
     let rows = run.rows();
     assert_eq!(rows.iter().map(|row| row.text("cell")).collect::<Vec<_>>(), ["0%/udp", "0%/tcp"]);

@@ -64,12 +64,12 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         (
             "at_most = 1.25\n",
             "at_most = 1.25\nconfidence = 1.5\n",
-            "mistake.toml:{line}: claim `UDP's mean delay stays at 160 us whatever the loss.`: confidence = 1.5: give a number",
+            "mistake.toml:{line}: claim `UDP's mean delay stays at 160 us whatever the loss.`: confidence = 1.5: must be",
         ),
         (
             "name = \"delay-max\"",
             "name = \"delay-mean\"",
-            "chart delay-mean: another chart has this name, and so its file: give it another",
+            "chart delay-mean: another chart has this name. Choose another.",
         ),
     ];
     for (from, to, message) in cases {
@@ -223,7 +223,7 @@ fn a_full_disk_keeps_what_was_measured() {
     let ended = Ended::of(Command::new("unshare").args(["-Urm", "sh", "-c", &script]).current_dir(lab.dir.path()));
     let line = line(&ended, 1);
     assert!(line.contains("append to small/result/cells.jsonl: No space left on device"), "{line}");
-    assert!(line.contains("(what was written before is kept; ") && line.contains("`weir lab resume`"), "{line}");
+    assert!(line.contains("Earlier results are kept: ") && line.contains("`weir lab resume`"), "{line}");
     assert_eq!(line.matches("No space").count(), 1, "{line}");
     // With room again it renders.
     let kept = lab.path("kept");
