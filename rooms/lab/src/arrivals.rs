@@ -85,28 +85,28 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic) -> Result<()> {
     }
     ensure!(
         traffic.mode == Mode::Messages && traffic.transport == Transport::Udp && traffic.batch.is_none(),
-        "{key}: `arrivals`, `bursts`, `sizes` and `replay` are of messages over udp, without `batch`"
+        "{key}: `arrivals`, `bursts`, `sizes` and `replay` need messages over udp without `batch`"
     );
     ensure!(
         traffic.pacing == Pacing::Schedule,
-        "{key}.pacing: messages that are planned go by schedule: set {key}.pacing = \"schedule\""
+        "{key}.pacing: planned messages need a schedule. Set {key}.pacing = \"schedule\"."
     );
     if traffic.replay.is_some() {
         let alone = traffic.arrivals == Arrivals::Constant && traffic.bursts.is_none() && traffic.sizes.is_none();
-        ensure!(alone, "{key}.replay: has its own times and sizes: remove `arrivals`, `bursts` and `sizes`");
+        ensure!(alone, "{key}.replay: has its own times and sizes. Remove `arrivals`, `bursts` and `sizes`.");
         return Ok(());
     }
     if let Some(bursts) = traffic.bursts {
-        ensure!(!bursts.on.duration().is_zero(), "{key}.bursts: `on` is longer than 0");
+        ensure!(!bursts.on.duration().is_zero(), "{key}.bursts: `on` must be above 0");
     }
     let messages = scenario.run.duration.duration().as_secs_f64() / interval(traffic).as_secs_f64().max(1e-9);
-    ensure!(messages < MOST as f64, "{key}.interval: {messages:.0} messages cannot be planned, at most {MOST}");
+    ensure!(messages < MOST as f64, "{key}.interval: {messages:.0} messages cannot be planned, max {MOST}");
     if let Some(sizes) = &traffic.sizes {
         let all: f64 = sizes.iter().map(|size| size.share.fraction()).sum();
-        ensure!((all - 1.0).abs() < 1e-6, "{key}.sizes: the shares are {:.4} % together, not 100 %", all * 100.0);
+        ensure!((all - 1.0).abs() < 1e-6, "{key}.sizes: the shares add up to {:.4} %, not 100 %", all * 100.0);
         for size in sizes {
             let fits = (BASE_LEN as u64..=LONGEST).contains(&size.bytes.bytes);
-            ensure!(fits, "{key}.sizes: a message of {}: it has {BASE_LEN} to {LONGEST} bytes", size.bytes);
+            ensure!(fits, "{key}.sizes: a message of {}: must be {BASE_LEN} to {LONGEST} bytes", size.bytes);
         }
     }
     Ok(())
@@ -143,7 +143,7 @@ pub fn read_capture(file: &Path) -> Result<Arc<[Due]>> {
         }
     }
     if found.is_empty() {
-        bail!("{}: it has no UDP datagrams with times", doing());
+        bail!("{}: no UDP datagrams with timestamps", doing());
     }
     found.sort_by_key(|due| due.at);
     Ok(found.into())
@@ -295,17 +295,17 @@ mod tests {
     fn what_cannot_be_planned_is_said() {
         let (_, text) = Scenario::find("telemetry").unwrap();
         for (set, message) in [
-            (&[("traffic.arrivals", "poisson"), ("traffic.transport", "tcp")][..], "are of messages over udp"),
+            (&[("traffic.arrivals", "poisson"), ("traffic.transport", "tcp")][..], "need messages over udp"),
             (
                 &[("traffic.arrivals", "poisson"), ("traffic.pacing", "sleep")],
                 "traffic.pacing: messages that are planned",
             ),
             (
                 &[("traffic.sizes", "[[{ bytes = \"64B\", share = \"50%\" }]]")],
-                "traffic.sizes: the shares are 50.0000 %",
+                "traffic.sizes: the shares add up to 50.0000 %",
             ),
             (&[("traffic.sizes", "[[{ bytes = \"6B\", share = \"100%\" }]]")], "traffic.sizes: a message of 6B"),
-            (&[("traffic.bursts", "{ on = \"0s\", off = \"1s\" }")], "traffic.bursts: `on` is longer than 0"),
+            (&[("traffic.bursts", "{ on = \"0s\", off = \"1s\" }")], "traffic.bursts: `on` must be above 0"),
         ] {
             let fixed = [("traffic.transport", "udp"), ("traffic.pacing", "schedule")];
             let set: Vec<_> =

@@ -246,12 +246,12 @@ fn trace(
 pub fn check(cell: &Cell) -> Result<Topology> {
     let topology = cell.topology()?;
     let scenario = &cell.scenario;
-    ensure!(!scenario.run.duration.duration().is_zero(), "run.duration: longer than 0");
+    ensure!(!scenario.run.duration.duration().is_zero(), "run.duration: must be above 0");
     // It names files, and is shown as it is.
     let plain = |c: char| !c.is_control() && c != '/';
     ensure!(
         !scenario.name.is_empty() && !scenario.name.starts_with('.') && scenario.name.chars().all(plain),
-        "name: {:?}: not empty, without slashes and control characters, and no dot first",
+        "name: {:?}: must not be empty, begin with a dot, or have slashes or control characters",
         scenario.name
     );
     endpoints::check("traffic", scenario, &scenario.traffic, &topology, &topology.traffic)?;
@@ -263,7 +263,7 @@ pub fn check(cell: &Cell) -> Result<Topology> {
         let same = flow.destination == topology.traffic.destination && load.port == scenario.traffic.port;
         let both = datagrams(load.transport) == datagrams(scenario.traffic.transport);
         ensure!(!same || !both, "load.port: {} is the port of the measured traffic", load.port);
-        ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
+        ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk. Set load.mode = \"bulk\".");
         ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
         ensure!(
             load.control.is_none(),
@@ -334,7 +334,7 @@ mod tests {
         let expected = [
             "links.up: a direct link does nothing to packets",
             "--set traffic.batch=0: ",
-            "traffic.batch: only messages over udp leave in batches",
+            "traffic.batch: only for messages over udp",
             "--set receive.buffer=large: ",
             "receive.stall: 40ms every 40ms leaves no time to read",
             "--set run.trace=all: ",

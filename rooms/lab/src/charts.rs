@@ -16,7 +16,7 @@ pub fn of(sweep: &Sweep) -> Vec<Chart> {
     let chart = |name: &str, title: &str| Chart {
         name: name.into(),
         title: title.into(),
-        caption: "Drawn because the scenario has no [[charts]]. Bands are 95 % intervals.".into(),
+        caption: "Default charts: the scenario has no [[charts]]. Bands are 95 % intervals.".into(),
         ..Chart::default()
     };
     let Some(x) = x_axis(&sweep.axes) else {
@@ -48,10 +48,10 @@ pub fn of(sweep: &Sweep) -> Vec<Chart> {
 type Drawn<'a> = (&'a str, &'a str, &'a str, &'a str, Scale);
 
 const THROUGHPUT: Drawn<'_> = ("throughput", "Throughput", "mbit_per_s", "Mbit/s", Scale::Linear);
-const RETRANSMITS: Drawn<'_> = ("retransmits", "Sent again", "retransmits", "segments", Scale::Linear);
+const RETRANSMITS: Drawn<'_> = ("retransmits", "Retransmits", "retransmits", "segments", Scale::Linear);
 const ARRIVED: Drawn<'_> = ("arrived", "Messages received", "msgs_per_s", "messages/s", Scale::Linear);
 const MEAN: Drawn<'_> = ("delay-mean", "Mean one-way delay", "delay_mean_us", "mean delay", Scale::Log);
-const LARGEST: Drawn<'_> = ("delay-max", "Largest one-way delay", "delay_max_us", "largest delay", Scale::Log);
+const LARGEST: Drawn<'_> = ("delay-max", "Max one-way delay", "delay_max_us", "max delay", Scale::Log);
 const LOST: Drawn<'_> = ("lost", "Share of messages lost", "lost_share", "share lost", Scale::Linear);
 
 /// The axis whose values are numbers, of those with most values the first.
@@ -77,7 +77,7 @@ fn column(key: &str) -> (String, String) {
     let (column, label) = match (key, key.rsplit('.').next()) {
         ("path.loss", _) => ("loss_pct", "packet loss of the path, one way, %"),
         ("path.delay", _) => ("latency_ms", "delay of the path, one way, ms"),
-        ("traffic.payload", _) => ("payload_bytes", "bytes of a message"),
+        ("traffic.payload", _) => ("payload_bytes", "message size, bytes"),
         (key, Some("loss")) if key.starts_with("links.") => ("loss_pct", "packet loss of the path, one way, %"),
         (key, Some("delay")) if key.starts_with("links.") => ("latency_ms", "delay of the path, one way, ms"),
         _ => (key, key),

@@ -57,7 +57,7 @@ pub fn of_row(scenario: &Scenario, measured: &Measured<'_>, host: &str) -> Vec<(
 pub fn check(scenario: &Scenario) -> Result<()> {
     for (name, column) in &scenario.columns {
         let taken = columns::COLUMNS.iter().chain(&columns::ADDED).any(|column| column.name == name);
-        ensure!(!taken, "columns.{name}: there is a column of this name: take another one");
+        ensure!(!taken, "columns.{name}: there is a column of this name. Choose another one.");
         let look = |name: &str| value(scenario, None, name);
         let _ = evaluate(&column.value, &look).map_err(|message| anyhow!("columns.{name}.value: {message}"))?;
     }
@@ -67,7 +67,7 @@ pub fn check(scenario: &Scenario) -> Result<()> {
 /// What a name stands for in the row about a host; of a name that cannot be measured why.
 fn value(scenario: &Scenario, row: Option<(&Measured<'_>, &str)>, name: &str) -> Result<Measurement, String> {
     let unknown = |what: &str, word: &str, all: &mut dyn Iterator<Item = &str>| {
-        Err(format!("{name}: there is no {what} `{word}`{}", did_you_mean(word, all)))
+        Err(format!("{name}: no {what} `{word}`{}", did_you_mean(word, all)))
     };
     let empty = || format!("{name} was not measured");
     let one = |value: Option<f64>| value.map(|value| vec![(0.0, value)]).ok_or_else(empty);
@@ -142,7 +142,7 @@ fn reported(facts: &ProgramFacts, name: &str, path: &[&str]) -> Measurement {
     // Of nothing there is no sum, and no count: a program that reports no errors prints that they are 0.
     let Some((_, value)) = reports.last() else { return Err(format!("{name} on {} {none}", facts.host)) };
     let is_text = value.pointer(&format!("/{}", path.join("/"))).is_some_and(Value::is_string);
-    let what = if is_text { "is a string, not a number," } else { "is no number" };
+    let what = if is_text { "is a string, not a number," } else { "is not a number" };
     if series.is_empty() {
         let keys: Vec<&str> = value.as_object().into_iter().flatten().map(|(key, _)| &**key).take(KEYS).collect();
         let keys =
@@ -192,7 +192,7 @@ fn each(series: &[Series], mut of: impl FnMut(&[f64]) -> f64) -> Measurement {
     let length = series.iter().map(Vec::len).find(|length| *length != 1).unwrap_or(1);
     if series.iter().any(|series| series.len() != 1 && series.len() != length) {
         let lengths: Vec<String> = series.iter().map(|series| series.len().to_string()).collect();
-        return Err(format!("its series are not equally long ({})", lengths.join(", ")));
+        return Err(format!("its series have different lengths ({})", lengths.join(", ")));
     }
     let element = |index: usize| {
         let at = |series: &Series| series[if series.len() == 1 { 0 } else { index }];
@@ -227,7 +227,7 @@ fn apply(function: &str, arguments: &[Series]) -> Measurement {
         _ => series.first().zip(series.last()).map(|((begin, first), (end, last))| (last - first) / (end - begin)),
     };
     let value = value.filter(|value| value.is_finite()).map(|value| vec![(0.0, value)]);
-    value.ok_or_else(|| format!("`{function}` of {count} values is no number"))
+    value.ok_or_else(|| format!("`{function}` of {count} values is not a number"))
 }
 
 struct Call<'a> {
@@ -377,7 +377,7 @@ mod tests {
         let silent = ProgramFacts { host: "b".into(), unheard: "printed nothing".into(), ..ProgramFacts::default() };
         let why = |facts: &ProgramFacts, path: &[&str]| reported(facts, "p", path).unwrap_err();
         assert_eq!(why(&heard, &["n"]), "`n` is a string, not a number, in what p on b reported");
-        assert_eq!(why(&heard, &["m"]), "`m` is no number in what p on b reported: its keys are list, n");
+        assert_eq!(why(&heard, &["m"]), "`m` is not a number in what p on b reported: its keys are list, n");
         assert_eq!(why(&heard, &["poll", "n"]), "p on b never answered its `poll` with JSON");
         assert_eq!(why(&silent, &["n"]), "p on b printed nothing");
     }

@@ -63,7 +63,7 @@ fn known<T: Clone>(all: &mut BTreeMap<PathBuf, T>, file: PathBuf, read: fn(&Path
 /// Refuses what may never end, a device or a pipe, and what is longer than this.
 pub(crate) fn check_bounded(file: &Path, most_mib: u64) -> Result<()> {
     let metadata = std::fs::metadata(file)?;
-    ensure!(metadata.is_file(), "it is no regular file: what is read of another may never end");
+    ensure!(metadata.is_file(), "it is not a regular file");
     ensure!(metadata.len() >> 20 < most_mib, "it is longer than {most_mib} MiB");
     Ok(())
 }
@@ -157,7 +157,7 @@ payload = "100B"
         let (directory, origin) = directory(&[("outage.trace", "500")]);
         std::os::unix::fs::symlink("/dev/zero", directory.path().join("lte.trace")).unwrap();
         let error = format!("{:#}", Sweep::new(&origin, DOCUMENT, &[]).unwrap_err());
-        assert!(error.ends_with("lte.trace: it is no regular file: what is read of another may never end"), "{error}");
+        assert!(error.ends_with("lte.trace: it is not a regular file"), "{error}");
         std::fs::File::create(directory.path().join("long")).unwrap().set_len(2 << 20).unwrap();
         assert!(super::check_bounded(&directory.path().join("long"), 3).is_ok());
         assert!(super::check_bounded(&directory.path().join("long"), 2).is_err());

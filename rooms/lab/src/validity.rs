@@ -56,7 +56,7 @@ impl Conduct {
         }
         let longest = self.standstills.values().flatten().copied().fold(0.0, f64::max);
         if longest > largest / 2.0 {
-            let why = format!("of {:.1} ms a standstill may be {:.1} ms", largest * 1e3, longest * 1e3);
+            let why = format!("a standstill may be {:.1} ms of the {:.1} ms", longest * 1e3, largest * 1e3);
             doubts.insert(Statistic::Max, why);
         }
         doubts

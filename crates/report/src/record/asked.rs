@@ -1,4 +1,4 @@
-//! What a scenario asks of the report of its runs: charts, published values, claims, assertions.
+//! What a scenario requests of its report: charts, published values, claims, assertions.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ pub struct OwnColumn {
     /// Unit, empty where there is none.
     #[serde(default)]
     pub unit: String,
-    /// Which way it is good; absent: neither.
+    /// Which direction is better; absent: neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub better: Option<Better>,
-    /// What must have gone undisturbed for it to be believed.
+    /// What must have been undisturbed for it to be valid.
     #[serde(default)]
     pub statistic: Statistic,
 }
 
-/// A chart. Which of its keys mean something depends on its kind; [`Chart::problem`] tells which are missing.
+/// A chart. Its kind decides which keys apply; [`Chart::problem`] reports which are missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chart {
@@ -36,22 +36,22 @@ pub struct Chart {
     /// Column on the x axis.
     #[serde(default)]
     pub x: String,
-    /// Column on the y axis. Drawn with its interval where the record has an estimate. Of a heat map: what goes down.
+    /// Column on the y axis, with its interval if there is one. Heat map: the column of its rows.
     #[serde(default)]
     pub y: String,
-    /// Further columns in the same unit, each with a name for its lines; maybe `y` with a name for its own.
+    /// More columns in the same unit, each with a name for its lines; `y` may be among them, with a name for its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub beside: BTreeMap<String, String>,
-    /// One line for each value of this column or axis key.
+    /// One line per value of this column or axis key.
     #[serde(default)]
     pub series: String,
-    /// Of a heat map: the column that is printed and coloured.
+    /// Heat map: the column that is printed and coloured.
     #[serde(default)]
     pub value: String,
-    /// Which cells: column or axis key to value; all if empty.
+    /// Selection of cells: column or axis key to value; all if empty.
     #[serde(rename = "where", default)]
     pub selection: BTreeMap<String, Value>,
-    /// Of a chart over time: names of the timelines, one panel each; all if empty.
+    /// Chart over time: names of the timelines, one panel each; all if empty.
     #[serde(default)]
     pub quantities: Vec<String>,
     /// `linear` or `log`: the y axis, or the colours of a heat map.
@@ -66,7 +66,7 @@ pub struct Chart {
     /// Axis label, with the unit.
     #[serde(default)]
     pub y_label: String,
-    /// What the colours of a heat map stand for, with the unit; by default the column.
+    /// Heat map: label of the colours, with the unit; by default the column.
     #[serde(default)]
     pub value_label: String,
     /// One or two sentences under the chart.
@@ -75,7 +75,7 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// What keeps the chart from being drawn: a key that its kind needs, or one that it does not know. `None`: nothing.
+    /// Why the chart cannot be drawn: a key that its kind needs, or does not have. `None`: it can.
     pub fn problem(&self) -> Option<String> {
         let (kind, needed, foreign): (_, &[&str], &[&str]) = match self.kind {
             ChartKind::Lines => ("lines", &["x", "y", "series"], &["value", "quantities"]),
@@ -97,18 +97,18 @@ impl Chart {
     }
 }
 
-/// What a chart draws.
+/// Kind of chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChartKind {
-    /// A line for each series, a point for each cell; points alone where several cells share a place.
+    /// A line per series, a point per cell; only points if several cells share a place.
     #[default]
     Lines,
-    /// A grid of two columns with a third one's value in each field, and as its colour.
+    /// A grid of two columns; the value of a third one is printed in each field and sets its colour.
     Heatmap,
-    /// What was sampled while the selected cells ran, one panel a quantity.
+    /// Samples over time of the selected cells, one panel per quantity.
     Time,
-    /// Delays by percentile, a line for each of the selected cells.
+    /// Delays by percentile, a line per selected cell.
     Distribution,
 }
 
@@ -123,11 +123,11 @@ pub enum Scale {
     Log,
 }
 
-/// Somebody's published results.
+/// Published results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Whose.
+    /// Their source.
     pub source: String,
     /// Each point: column name to value; text columns select (`transport = "udp"`), number columns are coordinates or
     /// values in the unit of the column.
@@ -144,10 +144,10 @@ pub enum Value {
     Text(String),
 }
 
-/// A bound on a column of some cells: somebody's statement (`[[claims]]`), or what the run must meet (`[[assert]]`).
+/// A bound on a column of some cells: a published statement (`[[claims]]`), or a requirement for the run (`[[assert]]`).
 ///
 /// It is *reproduced* if the interval of every selected cell lies within the bounds, *refuted* if the interval of one
-/// lies outside altogether, else *undecided*. With several cells the intervals are widened so that they hold jointly
+/// lies entirely outside, else *undecided*. With several cells the intervals are widened so that they hold jointly
 /// (Bonferroni).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -155,16 +155,16 @@ pub struct Claim {
     /// The statement, or the name of the assertion; empty: its bounds in words.
     #[serde(default, alias = "name")]
     pub text: String,
-    /// How the statement is read as bounds, if that needs a word.
+    /// How the statement translates into bounds, if that is not obvious.
     #[serde(default)]
     pub reading: String,
-    /// Whether the run fails (exit status 3) unless it is shown to hold: an `[[assert]]`.
+    /// Whether the run fails (exit status 3) unless it holds: an `[[assert]]`.
     #[serde(default)]
     pub required: bool,
-    /// Which cells: column or axis key to value; all of the sweep if empty.
+    /// Selection of cells: column or axis key to value; all of the sweep if empty.
     #[serde(rename = "where", default)]
     pub selection: BTreeMap<String, Value>,
-    /// If given, the column is divided by that of the cell with these values, all other axes equal.
+    /// If set, the column is divided by that of the cell with these values, all other axes equal.
     #[serde(default)]
     pub relative_to: Option<BTreeMap<String, Value>>,
     /// The column.
@@ -181,7 +181,7 @@ pub struct Claim {
     /// How much of the interval must lie within the bounds.
     #[serde(default)]
     pub interval: IntervalUse,
-    /// Below this length of the sending window (s) it stays undecided; an assertion is skipped.
+    /// Min length of the sending window, s. Below it a claim is undecided and an assertion skipped.
     #[serde(default)]
     pub min_duration_s: Option<f64>,
 }
@@ -199,7 +199,7 @@ pub enum IntervalUse {
     /// All of it.
     #[default]
     Inside,
-    /// A part of it: it fails only if the interval lies outside altogether.
+    /// A part of it: it fails only if the interval lies entirely outside.
     Touching,
     /// None: the value alone counts.
     Ignored,

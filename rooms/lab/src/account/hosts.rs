@@ -41,9 +41,9 @@ pub(super) fn not_reassembled(ipv4: bool, count: impl Fn(&str, &str) -> u64, kin
     let refused = count(ip, "ReasmFails").saturating_sub(given_up);
     (refused + given_up > 0).then(|| {
         format!(
-            "{kind} `{name}` put {whole} datagrams together from their fragments; {refused} fragments were dropped, as when the \
-             memory for them is full (raise it in {kind}s.{name}.setup: `sysctl -w {high}=67108864`), and {given_up} datagrams \
-             were given up: fragments of them had not come within {time}"
+            "{kind} `{name}` reassembled {whole} datagrams; {refused} fragments were dropped, for example because their memory \
+             was full (raise it in {kind}s.{name}.setup: `sysctl -w {high}=67108864`), and {given_up} datagrams were given up: \
+             fragments were missing after {time}"
         )
     })
 }
@@ -77,10 +77,10 @@ mod tests {
         assert_eq!(of_host(true, &[("Ip", "ReasmReqds", 6000), ("Ip", "ReasmOKs", 150)]), None);
         let full = [("Ip", "ReasmOKs", 3), ("Ip", "ReasmFails", 4102), ("Ip", "ReasmTimeout", 2)];
         let said = of_host(true, &full).unwrap();
-        assert!(said.starts_with("host `b` put 3 datagrams together from their fragments; 4100 fragments "), "{said}");
+        assert!(said.starts_with("host `b` reassembled 3 datagrams; 4100 fragments "), "{said}");
         assert!(said.contains("in hosts.b.setup: `sysctl -w net.ipv4.ipfrag_high_thresh="), "{said}");
         assert!(
-            said.ends_with("and 2 datagrams were given up: fragments of them had not come within net.ipv4.ipfrag_time")
+            said.ends_with("and 2 datagrams were given up: fragments were missing after net.ipv4.ipfrag_time")
         );
         assert_eq!(of_host(false, &full), None);
         let six = of_host(false, &[("Ip6", "ReasmFails", 5)]).unwrap();

@@ -28,11 +28,11 @@ pub(super) type Cause = (&'static str, &'static str);
 
 /// Between IP and the interface that it was to leave by.
 const EGRESS: Cause =
-    ("dropped behind IP, sending (tc, nft egress)", "/proc/net/snmp OutRequests less /proc/net/dev transmit packets");
+    ("dropped after IP, sending (tc, nft egress)", "/proc/net/snmp OutRequests minus /proc/net/dev transmit packets");
 
 /// Between the interface and IP.
 const INGRESS: Cause =
-    ("dropped before IP (tc, XDP, nft ingress)", "/proc/net/dev receive packets less /proc/net/snmp InReceives");
+    ("dropped before IP (tc, XDP, nft ingress)", "/proc/net/dev receive packets minus /proc/net/snmp InReceives");
 
 /// Its TTL, or hop limit, ran out; or its IP header is malformed.
 const TIME_TO_LIVE: Cause = ("TTL exceeded", "/proc/net/snmp InHdrErrors");
@@ -46,7 +46,7 @@ const REVERSE_PATH: Cause = ("reverse path filter", "/proc/net/netstat IPReverse
 /// A rule of nftables or iptables, or a route that refuses: what no counter tells.
 const FIREWALL: Cause = (
     "firewall or another filter (nftables, iptables, a route that refuses)",
-    "/proc/net/snmp InReceives less what IP handed on or refused",
+    "/proc/net/snmp InReceives minus what IP forwarded or refused",
 );
 
 /// Counters of a node, and how many of what they count may be control (IGMP, MLD, ND), which hosts ignore as they like.

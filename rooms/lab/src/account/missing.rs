@@ -71,15 +71,15 @@ impl PathAccount<'_> {
         let joined = traffic.mode == Mode::Bulk && forward.frames + forward.backlog > 0
             || traffic.batch.is_some() && forward.unread > 0;
         if self.bulk.is_some() {
-            Some("iperf3 counts neither its warm-up nor what still waits in a queue when it ends")
+            Some("iperf3 counts neither its warm-up nor what is still queued when it ends")
         } else if arrivals::longest(&self.cell.scenario, traffic) + headers > longest {
-            Some("messages are larger than the path's MTU: fragments are not followed")
+            Some("messages are larger than the path's MTU: fragments are not tracked")
         } else if forward.in_flight > 0 {
-            Some("packets were still under way when the counters were read")
+            Some("packets were still in flight when the counters were read")
         } else if load.is_some() && forward.duplicated + forward.emulator + forward.unread > 0 {
             Some("copies and drops of the emulator are counted together with those of the load")
         } else if joined {
-            Some("what the emulator could not take is counted in frames, and a frame may hold many datagrams")
+            Some("the emulator counts what it could not take in frames, which may hold many datagrams")
         } else {
             None
         }
@@ -109,18 +109,17 @@ impl PathAccount<'_> {
     pub(super) fn what_kernels_did(&self) -> Vec<String> {
         let place = |KernelDrop { node, cause, packets }: &KernelDrop| {
             let node = &self.measured.topology.nodes[*node];
-            format!("{packets} datagrams ended on {} `{}`: {}", node.kind, node.name, cause.0)
+            format!("{packets} datagrams were dropped on {} `{}`: {}", node.kind, node.name, cause.0)
         };
         let mut told: Vec<String> = self.kernel_drops().iter().map(place).collect();
         let Balance { copies, others, .. } = self.balance().unwrap_or_default();
         if copies > 0 {
             told.push(format!(
-                "more arrived than was sent: {copies} copies that no link made were made on the way (a host or router that \
-                 duplicates)"
+                "more arrived than was sent: a host or router made {copies} copies"
             ));
         }
         if others > 0 {
-            told.push(format!("more arrived than was sent: {others} datagrams are of others"));
+            told.push(format!("more arrived than was sent: {others} datagrams came from other senders"));
         }
         told
     }

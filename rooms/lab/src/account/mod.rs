@@ -383,9 +383,9 @@ impl<'a> PathAccount<'a> {
         let overrun = sum(|report| report.ledger.socket_dropped_frames);
         let unread = sum(|report| report.ledger.unread_frames);
         let (wrong, buffer) = (self.wrong_checksums(), network.receive_buffer() / 1000);
-        let unclear = self.why_unknown().unwrap_or("another's datagrams are counted with them");
+        let unclear = self.why_unknown().unwrap_or("datagrams of other senders are counted with them");
         for (is, remark) in [
-            (self.bulk.is_some_and(|report| report.connected == 0), "no connection came up: 0 Mbit/s".into()),
+            (self.bulk.is_some_and(|report| report.connected == 0), "no connection was established: 0 Mbit/s".into()),
             (
                 overrun > 0,
                 format!(
@@ -398,10 +398,10 @@ impl<'a> PathAccount<'a> {
                     "{unread} frames waited at the emulator, unread, when the counters were read: it got too little CPU time"
                 ),
             ),
-            (wrong > 0, format!("{wrong} datagrams came with a wrong checksum, and were dropped for that")),
+            (wrong > 0, format!("{wrong} datagrams were dropped for a wrong checksum")),
             (
                 self.measured.traffic.stopped,
-                "stopped before its window was over: its values are of the time before".into(),
+                "stopped before its window was over: its values cover the time before".into(),
             ),
             (row.unexplained.is_none(), format!("{unclear}: unexplained is unknown")),
         ] {
@@ -426,7 +426,7 @@ impl<'a> PathAccount<'a> {
             let rate = self.measured.topology.rate_mbit(&[(index, way)]);
             let rate = rate.map(|rate| format!(" ({} Mbit/s)", format::short(rate))).unwrap_or_default();
             let name = &self.measured.topology.links[index].name;
-            (dropped > 0).then(|| format!("{dropped} packets were lost in the queue of link `{name}`{rate}"))
+            (dropped > 0).then(|| format!("{dropped} packets were dropped in the queue of link `{name}`{rate}"))
         };
         self.path.forward.iter().filter_map(dropped).collect()
     }
@@ -443,7 +443,7 @@ impl<'a> PathAccount<'a> {
         (scheduled && late > BEHIND || traffic.batch.is_some() && missing > 0).then(|| {
             let late = late as f64 / 1e9;
             format!(
-                "{LATE_SENDER} its schedule: its last message left {late:.1} s after the window, {missing} of {planned} never did"
+                "{LATE_SENDER} its schedule: its last message left {late:.1} s after the window, {missing} of {planned} were not sent"
             )
         })
     }

@@ -94,7 +94,7 @@ impl Stood {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let planned = scenario.run.duration.duration().as_secs_f64();
         if measured.traffic.stopped && conduct.window_s < LEAST_USED * planned {
-            let why = format!("stopped after {:.1} s of {planned} s: too short to tell", conduct.window_s);
+            let why = format!("stopped after {:.1} s of {planned} s: too short to judge", conduct.window_s);
             doubt(&[Rate, Mean, P50, P99, P999, Max], why);
         }
         let (foreign, own) = (measured.foreign, 1.0 - measured.idle - measured.foreign);
@@ -103,12 +103,12 @@ impl Stood {
                 let (foreign, most) = (percent(foreign), scenario.run.max_foreign);
                 doubt(
                     &[Rate],
-                    format!("others took {foreign} of the processors, and none was left (run.max_foreign is {most})"),
+                    format!("other programs used {foreign} of the CPUs, and none was left over (run.max_foreign is {most})"),
                 );
             }
         } else if own > MOST_OWN {
             // Neither heartbeats nor the emulator are late then: they run before messages.
-            let why = format!("the lab took {} of the processors: run fewer cells at once (--jobs)", percent(own));
+            let why = format!("the lab used {} of the CPUs: run fewer cells at once (--jobs)", percent(own));
             doubt(&[Mean, P50, P99, P999, Max], why);
         }
         doubts

@@ -25,7 +25,7 @@ impl PathAccount<'_> {
     /// Why the trace cannot be believed to the last datagram, or is not there.
     pub(super) fn trace_remarks(&self) -> Vec<String> {
         let missed = self.measured.trace.as_ref().map_or(0, |trace| trace.missed.total());
-        let missed = (missed > 0).then(|| format!("traced: {missed} events could not be counted: at least so many"));
+        let missed = (missed > 0).then(|| format!("traced: {missed} events were missed, so the counts are lower bounds"));
         let untraced = self.measured.untraced.as_ref().map(|why| format!("not traced: {why}"));
         let traced = self.traced_drops().map(|drops| {
             let full = drops.iter().filter(|drop| is_full_buffer(drop));
@@ -34,8 +34,7 @@ impl PathAccount<'_> {
         let differ = traced.zip(self.socket_drops()).filter(|(traced, counted)| traced != counted);
         let differ = differ.map(|(traced, counted)| {
             format!(
-                "traced: {traced} drops at the full receive buffer; the socket counted {counted}, wrong checksums left out, \
-                 which is believed"
+                "traced: {traced} drops at the full receive buffer; the result uses the socket's {counted}, without wrong checksums"
             )
         });
         missed.into_iter().chain(differ).chain(untraced).collect()

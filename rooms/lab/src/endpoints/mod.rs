@@ -79,35 +79,35 @@ pub struct Facts {
 /// Refuses traffic that nothing could send over its path. `key` names it: `traffic` or `load`.
 pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topology, flow: &Flow) -> Result<()> {
     let bulk = traffic.mode == Mode::Bulk;
-    ensure!(traffic.streams > 0 || key == LOAD, "{key}.streams: at least 1");
-    ensure!(traffic.port > 0, "{key}.port: at least 1");
-    ensure!(traffic.payload.bytes > 0, "{key}.payload: at least 1B");
+    ensure!(traffic.streams > 0 || key == LOAD, "{key}.streams: must be at least 1");
+    ensure!(traffic.port > 0, "{key}.port: must be at least 1");
+    ensure!(traffic.payload.bytes > 0, "{key}.payload: must be at least 1B");
     ensure!(
         bulk || traffic.engine == Engine::Weir,
-        "{key}.engine: iperf3 sends in bulk only: set {key}.mode = \"bulk\""
+        "{key}.engine: iperf3 sends only in bulk. Set {key}.mode = \"bulk\"."
     );
     match (bulk, traffic.transport) {
         (true, Transport::Udp) => ensure!(
             traffic.rate.is_some_and(|rate| rate.bits_per_second > 0),
             "{key}.rate: bulk over udp needs a rate, e.g. \"500mbit\""
         ),
-        (true, Transport::QuicDatagram) => bail!("{key}.transport: quic-datagram carries messages only, use quic"),
+        (true, Transport::QuicDatagram) => bail!("{key}.transport: quic-datagram carries only messages. Use quic."),
         (false, _) if traffic.mode == Mode::Messages => ensure!(
             traffic.rate.is_none_or(|rate| rate.bits_per_second > 0),
-            "{key}.rate: more than 0; without it a message is sent each {key}.interval"
+            "{key}.rate: must be above 0. Without it a message is sent each {key}.interval."
         ),
         _ => ensure!(traffic.rate.is_none(), "{key}.rate: only messages, and bulk over udp, are paced"),
     }
-    ensure!(traffic.interval.is_none() || traffic.rate.is_none(), "{key}.interval: not beside {key}.rate: remove one");
+    ensure!(traffic.interval.is_none() || traffic.rate.is_none(), "{key}.interval: not together with {key}.rate. Remove one.");
     let batched = traffic.batch.is_some();
     ensure!(
         traffic.mode != Mode::Messages || batched || !interval(traffic).is_zero(),
-        "{key}.interval: longer than 0, unless {key}.batch says how many leave at once"
+        "{key}.interval: must be above 0, unless {key}.batch is set"
     );
     arrivals::check(key, scenario, traffic)?;
     let plain = traffic.mode == Mode::Messages && traffic.transport == Transport::Udp;
-    ensure!(!batched || plain, "{key}.batch: only messages over udp leave in batches");
-    ensure!(scenario.receive.stall.is_none() || plain, "receive.stall: only readers of messages over udp stall");
+    ensure!(!batched || plain, "{key}.batch: only for messages over udp");
+    ensure!(scenario.receive.stall.is_none() || plain, "receive.stall: only for messages over udp");
     if let Some(stall) = scenario.receive.stall {
         let (every, length) = (stall.every.duration(), stall.length.duration());
         ensure!(length < every, "receive.stall: {} every {} leaves no time to read", stall.length, stall.every);
@@ -115,7 +115,7 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     if let Some(link) = topology.links.iter().find(|link| link.direct) {
         let counted = traffic.transport == Transport::Udp && traffic.engine == Engine::Weir;
         let name = &link.name;
-        ensure!(counted, "links.{name}.direct: what is not udp by weir can be accounted for only behind an emulator");
+        ensure!(counted, "links.{name}.direct: only for udp by weir. Anything else is counted at an emulator.");
     }
     let to = SocketAddr::from((flow.destination, traffic.port));
     if traffic.transport == Transport::Tcp {
@@ -130,7 +130,7 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
         let most = longest_datagram(to).saturating_sub(1500_usize.saturating_sub(mtu));
         ensure!(
             traffic.payload.bytes <= most as u64,
-            "{key}.payload: {} is more than a QUIC datagram holds on this path, {most}B",
+            "{key}.payload: {} does not fit in a QUIC datagram on this path, max {most}B",
             traffic.payload
         );
     }
@@ -148,7 +148,7 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     }
     let group = traffic.address.is_some_and(|address| address.is_multicast());
     ensure!(!group || traffic.transport == Transport::Udp, "{key}.address: a multicast group needs transport udp");
-    ensure!(!group || traffic.engine == Engine::Weir, "{key}.engine: iperf3 does not send to multicast groups here");
+    ensure!(!group || traffic.engine == Engine::Weir, "{key}.engine: iperf3 cannot send to a multicast group");
     Ok(())
 }
 

@@ -76,7 +76,7 @@ impl Transfer {
         let by_client = match is_late {
             false => client_error.map(|said| error("iperf3 -c", said)),
             true if report.connected == 0 => Some(error("connect", "connection timed out".into())),
-            true => Some(error("iperf3 -c", "had not ended in time, and was told to".into())),
+            true => Some(error("iperf3 -c", "did not end in time and was stopped".into())),
         };
         let by_server = server_error.filter(|_| !is_late).map(|said| error("iperf3 -s", said));
         // What they say of a stop is that we ended them.

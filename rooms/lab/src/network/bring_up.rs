@@ -184,7 +184,7 @@ impl Network<'_> {
             let Some(processor) = node.processor else { continue };
             for interface in &node.interfaces {
                 if let Err(error) = steering::receive_on(&node_ns.ns, &interface.name, processor) {
-                    self.refused.push(format!("{}: {error}: they are received wherever they come", node.name));
+                    self.refused.push(format!("{}: {error}: its packets are received on any CPU", node.name));
                 }
             }
         }
@@ -209,7 +209,7 @@ impl Network<'_> {
         let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (status, _, said) = program.output()?;
         let said = String::from_utf8_lossy(&said);
-        let said = said.lines().next().unwrap_or("it said nothing");
+        let said = said.lines().next().unwrap_or("no output");
         ensure!(status == 0, "{}.setup: `{line}` ended with status {status}: {said}", node.key());
         Ok(())
     }

@@ -34,7 +34,7 @@ pub(super) fn group_ports(topology: &Topology) -> Vec<GroupPort> {
                 receiver,
                 switch,
                 unheard: format!(
-                    "switch {} has not heard that `{}` has joined {group}",
+                    "switch {} did not learn that `{}` has joined {group}",
                     node.name, topology.nodes[receiver].name
                 ),
                 port: node.interface(link).map(|port| port.name.clone()).unwrap_or_default(),

@@ -273,11 +273,11 @@ impl Instance {
             State::Failed(why) if said.is_empty() => on_host(why.clone()),
             State::Failed(why) => on_host(format!("{why}: {said}")),
             _ if lines.broken > 0 => on_host(format!(
-                "{} lines in braces are no JSON, as with NaN or Infinity: they are in no column",
+                "{} lines in braces are not JSON (NaN and Infinity are not) and are in no column",
                 lines.broken
             )),
             _ if lines.dropped > 0 => on_host(format!(
-                "{} lines that it printed first are left out: there are more than are kept",
+                "its first {} lines are left out: it printed more than are kept",
                 lines.dropped
             )),
             _ => unanswered.and_then(on_host),
@@ -370,24 +370,24 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<()> {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         ensure!(
             !name.is_empty() && name.chars().all(plain) && !["link", "host", "run"].contains(&&**name),
-            "{key}.name: {name:?}: letters, digits and _, and not link, host or run, so that columns can name it"
+            "{key}.name: {name:?}: use letters, digits and _, but not link, host or run"
         );
         let before = &scenario.programs[..index];
-        ensure!(before.iter().all(|other| other.name != *name), "{key}.name: there is a program `{name}` already");
-        ensure!(!host.names().is_empty(), "{key}.host: names no host");
+        ensure!(before.iter().all(|other| other.name != *name), "{key}.name: there already is a program `{name}`");
+        ensure!(!host.names().is_empty(), "{key}.host: no host given");
         for host in host.names() {
             let kind = topology.nodes[topology.node(host).with_context(|| format!("{key}.host"))?].kind;
             ensure!(kind == Kind::Host, "{key}.host: `{host}` is a {kind}, not a host");
         }
-        ensure!(!run.is_empty(), "{key}.run: names no program");
-        ensure!(stdin.len() <= PIPE, "{key}.stdin: longer than {PIPE} bytes: name a file in {key}.run");
+        ensure!(!run.is_empty(), "{key}.run: no program given");
+        ensure!(stdin.len() <= PIPE, "{key}.stdin: longer than {PIPE} bytes. Name a file in {key}.run instead.");
         let texts = [stdin, &program.start, &program.stop, &program.kill];
         let asked = poll.iter().map(|poll| &poll.get);
         for word in run.iter().chain(texts).chain(asked).flat_map(|text| words_in_braces(text)) {
             if word != "weir" && word != "host" && !scenario.parameters.contains_key(word) {
                 let known = scenario.parameters.keys().map(String::as_str);
                 let near = weir_program::config::did_you_mean(word, known.chain(["weir", "host"]));
-                bail!("{key}: there is no {{{word}}} in [parameters]{near}");
+                bail!("{key}: no {{{word}}} in [parameters]{near}");
             }
         }
         let filled = filled(program, scenario, &host.names()[0])?;
@@ -396,7 +396,7 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<()> {
         let is_address = |get: &str| output::parts(get).is_some();
         ensure!(
             filled.poll.iter().all(|poll| is_address(&poll.get) && !poll.every.duration().is_zero()),
-            "{key}.poll: every: longer than 0; get: an address such as http://10.0.0.1:8008/agents/json"
+            "{key}.poll: `every` must be above 0, `get` an address such as http://10.0.0.1:8008/agents/json"
         );
     }
     Ok(())

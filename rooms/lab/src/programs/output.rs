@@ -78,7 +78,7 @@ impl Lines {
                 format!("printed no JSON object: no line begins with a brace, the first is {begin:?}")
             }
             None if stderr.last_object().is_some() => {
-                "printed JSON on standard error: send it to standard output".into()
+                "printed JSON on standard error, not on standard output".into()
             }
             None => "printed nothing on standard output".into(),
         }
@@ -120,7 +120,7 @@ pub(super) fn get(server: SocketAddr, path: &str, patience: Duration) -> io::Res
     if status != b"200" {
         return Err(io::Error::other(format!("HTTP status {}", String::from_utf8_lossy(status))));
     }
-    serde_json::from_slice(body).map_err(|error| io::Error::other(format!("no JSON: {error}")))
+    serde_json::from_slice(body).map_err(|error| io::Error::other(format!("not JSON: {error}")))
 }
 
 /// Characters of a line that is not what was expected.
@@ -146,7 +146,7 @@ mod tests {
             (&*why("", ""), &*why("", "no")),
             ("printed nothing on standard output", "printed nothing on standard output")
         );
-        assert_eq!(why("", "{\"a\":1}"), "printed JSON on standard error: send it to standard output");
+        assert_eq!(why("", "{\"a\":1}"), "printed JSON on standard error, not on standard output");
         let first = |line| format!("printed no JSON object: no line begins with a brace, the first is {line:?}");
         assert_eq!(why("INFO {\"a\":1}\n", ""), first("INFO {\"a\":1}"));
         assert_eq!(why("\u{feff}{\"a\":1}\n", ""), first("\u{feff}{\"a\":1}"), "a byte order mark");

@@ -31,7 +31,7 @@ pub(super) fn finished(sweep: &Sweep, mut records: Vec<Record>) -> Vec<Record> {
     records.retain(|record| settings.get(&*key(record).0).is_none_or(|settings| record.settings == *settings));
     if records.len() < all {
         complain!(
-            "weir: {} of {all} records are of other settings than {} has now (was it edited?): their cells run again",
+            "weir: {} of {all} records have other settings than {}: their cells run again",
             all - records.len(),
             store::MANIFEST
         );

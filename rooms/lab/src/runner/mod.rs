@@ -52,7 +52,7 @@ impl Plan {
         let dir = dir.unwrap_or_else(|| Path::new("results").join(format!("{name}-{}", compact_time())));
         ensure!(
             !store::holds_a_run(&dir),
-            "{} holds a result already: choose another directory with --out, or go on with it by `weir lab resume`",
+            "{}: already has a result. Choose another directory with --out, or run `weir lab resume`.",
             dir.display()
         );
         Ok(Plan::of(sweep, dir, command, None))
@@ -96,7 +96,7 @@ impl Plan {
     pub fn capture(mut self, cell: String, snap: u32) -> Result<Plan> {
         let known = self.sweep.cells.iter().any(|other| other.name == cell);
         let names: Vec<&str> = self.sweep.cells.iter().map(|cell| cell.name.as_str()).collect();
-        ensure!(known, "--pcap {cell}: there is no such cell (there are {})", names.join(", "));
+        ensure!(known, "--pcap {cell}: no such cell (there are {})", names.join(", "));
         self.extras.capture = Some((cell, self.dir.join("pcap"), snap));
         Ok(self)
     }
@@ -110,13 +110,13 @@ const GRACE: Duration = Duration::from_secs(60);
 pub fn run(plan: &Plan) -> Result<bool> {
     plan.sweep.cells.iter().any(uses_iperf3).then(iperf3::find).transpose()?;
     let privilege = user::obtain_network_privilege()?;
-    let stop = Stop::on_signals_within(GRACE).context("watch for Ctrl-C")?;
+    let stop = Stop::on_signals_within(GRACE).context("handle Ctrl-C")?;
     let done = match plan.earlier {
         None => Vec::new(),
         Some(_) => {
             let records = store::read_records(&plan.dir)?;
             if let Some(changed) = store::changed(&plan.dir, &records) {
-                complain!("weir: {changed}; what it measured runs again");
+                complain!("weir: {changed}; its cells run again");
             }
             earlier::finished(&plan.sweep, records)
         }
@@ -150,7 +150,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let written = store::write_manifest(&plan.dir, &manifest);
     written.map_err(|error| if plan.earlier.is_none() { error.at_the_start() } else { error })?;
     testbed.stop.last_words(format!(
-        "ended without a report: `weir lab report {}` renders what was measured",
+        "ended without a report. `weir lab report {}` creates it.",
         plan.dir.display()
     ));
     let paths = manifest.network.iter().filter(|line| line.contains(" -> "));
@@ -231,7 +231,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
         say!("{}", Seat::new(|name| std::env::var(name).ok()).line(&rendered.page, styled));
     }
     error.map_or(Ok(()), Err)?;
-    rendered.with_context(|| format!("render what was measured (again: `weir lab report {}`)", plan.dir.display()))?;
+    rendered.with_context(|| format!("create the report (retry: `weir lab report {}`)", plan.dir.display()))?;
     unwritten.map_or(Ok(()), Err)?;
     Ok(judge::fails(&manifest, &records))
 }
@@ -241,7 +241,7 @@ fn check(sweep: &Sweep) -> Result<()> {
     sweep.check()?;
     let (cells, repeats) = (sweep.cells.len(), sweep.scenario().run.repeat);
     let all = (repeats.get() as usize).saturating_mul(cells);
-    ensure!(all <= MOST_JOBS, "run.repeat: {repeats} times {cells} cells are {all}; at most {MOST_JOBS} can run");
+    ensure!(all <= MOST_JOBS, "run.repeat: {repeats} times {cells} cells are {all}, but at most {MOST_JOBS} can run");
     Ok(())
 }
 
@@ -294,7 +294,7 @@ mod tests {
             Plan::new(sweep, None, Vec::new()).map(|_| ()).map_err(|error| error.to_string())
         };
         assert_eq!(planned("2380"), Ok(()));
-        let refused = "run.repeat: 4000000000 times 42 cells are 168000000000; at most 100000 can run";
+        let refused = "run.repeat: 4000000000 times 42 cells are 168000000000, but at most 100000 can run";
         assert_eq!(planned("4000000000"), Err(refused.into()));
     }
 }

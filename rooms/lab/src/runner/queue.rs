@@ -101,7 +101,7 @@ impl<J: Send> Queue<J> {
             // What the others measured is kept. The panic itself is on standard error already.
             if workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0 {
                 let outcome = &mut lock(&outcome).1;
-                *outcome = std::mem::replace(outcome, Ok(())).and(Err(anyhow!("a cell panicked: please report it")));
+                *outcome = std::mem::replace(outcome, Ok(())).and(Err(anyhow!("a cell panicked, a bug in Weir. Please report it.")));
             }
         });
         outcome.into_inner().unwrap_or_else(PoisonError::into_inner).1
@@ -189,7 +189,7 @@ mod tests {
         let fails = |job, _: &mut Meeting<'_>| if job == 2 { Err(anyhow!("no link")) } else { Ok(job) };
         assert_eq!(run(1, fails), (vec![0, 1], Some("no link".into())));
         let panics = |job, _: &mut Meeting<'_>| if job == 2 { panic!("on purpose") } else { Ok(job) };
-        assert_eq!(run(1, panics), (vec![0, 1], Some("a cell panicked: please report it".into())));
+        assert_eq!(run(1, panics), (vec![0, 1], Some("a cell panicked, a bug in Weir. Please report it.".into())));
         // The others do not wait for one that ended before its traffic.
         let (ended, error) = run(6, |job, meeting| {
             assert_ne!(job, 2, "on purpose");

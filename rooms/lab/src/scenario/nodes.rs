@@ -11,15 +11,14 @@ use toml::Value;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// Addresses with prefix length; the first is the one that traffic goes to. A host with several links has them by
-    /// link: `{ access = ["10.0.1.2/24"], control = ["10.0.9.2/24"] }`.
+    /// Addresses with prefix length; traffic goes to the first one. A host with several links lists them by link:
+    /// `{ access = ["10.0.1.2/24"], control = ["10.0.9.2/24"] }`.
     pub addresses: Addresses,
-    /// Lines for the shell, run on the host before any traffic, as with `weir lab shell`: firewall rules, routes,
-    /// sysctls.
+    /// Shell commands, run on the host before any traffic: firewall rules, routes, sysctls.
     #[serde(default)]
     pub setup: Vec<String>,
-    /// The processor, counted from 0 among those there are and round again, on which its packets are received and its
-    /// ends of messages run; absent: any.
+    /// The CPU that receives its packets and runs its senders and receivers of messages, counted from 0, modulo the number
+    /// of CPUs; absent: any.
     pub processor: Option<usize>,
 }
 
@@ -27,13 +26,13 @@ pub struct Host {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(try_from = "Value", untagged)]
 pub enum Addresses {
-    /// Of a node's only interface.
+    /// Those of a node's only interface.
     Only(Vec<IpNet>),
-    /// By the name of the link that the interface is on.
+    /// By the name of the interface's link.
     ByLink(BTreeMap<String, Vec<IpNet>>),
 }
 
-/// A namespace that forwards IP packets between its interfaces. Routes to every network are computed (shortest path,
+/// A namespace that forwards IP packets between its interfaces. Weir computes routes to every network (shortest path,
 /// then by name), on hosts too.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! Programs that a scenario runs on its hosts, and columns of its own.
+//! Programs that a scenario runs on its hosts, and its own columns.
 
 use std::time::Duration;
 
@@ -10,74 +10,74 @@ use weir_units::Span;
 
 use super::Receivers;
 
-/// A program that runs on a host while a cell does.
+/// A program that runs on a host during a cell.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// By which `[columns]` name what it prints.
+    /// Its name in `[columns]`.
     pub name: String,
     /// The host, or a list of hosts: one instance on each.
     pub host: Receivers,
-    /// The program and its arguments. `{weir}` is this executable, `{NAME}` the key `NAME` of `[parameters]`, `{host}` the
+    /// The program and its arguments. `{weir}` is this executable, `{NAME}` the key `NAME` of `[parameters]`, `{host}` its
     /// host's name.
     pub run: Vec<String>,
     /// Standard input, e.g. a configuration for `-c /dev/stdin`; the same words in braces are replaced.
     #[serde(default)]
     pub stdin: String,
-    /// How the lab knows that it is ready: `READY` (sd_notify), `port N` (it listens), or `none`.
+    /// How it shows that it is ready: `READY` (sd_notify), `port N` (it listens), or `none`.
     #[serde(default = "Program::none")]
     pub ready: String,
-    /// `before` the sending window (each program waits until those before it in the file are ready), an offset from its
-    /// start (`8s`), or `window`: when it has ended.
+    /// When it starts: `before` the sending window (once all earlier programs in the file are ready), at an offset from its
+    /// start (`8s`), or at the end of the `window`.
     #[serde(default = "Program::before")]
     pub start: String,
-    /// When it gets SIGTERM: `end` of the drain, `window`: when the sending window has ended, or an offset (`8s`).
+    /// When it gets SIGTERM: at the `end` of the drain, at the end of the `window`, or at an offset (`8s`).
     #[serde(default = "Program::end")]
     pub stop: String,
-    /// When it gets SIGKILL: an offset (`8s`), or `never`. Here, too, `{NAME}` is a parameter.
+    /// When it gets SIGKILL: at an offset (`8s`), or `never`. `{NAME}` is a parameter here too.
     #[serde(default = "Program::never")]
     pub kill: String,
-    /// What is asked of it meanwhile.
+    /// What the lab asks it while it runs.
     pub poll: Option<Poll>,
 }
 
-/// JSON that a program is asked for over HTTP, from its host: `{ every = "1s", get = "http://127.0.0.1:8008/agents/json" }`.
+/// JSON that the lab requests over HTTP on the program's host: `{ every = "1s", get = "http://127.0.0.1:8008/agents/json" }`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(
     deny_unknown_fields,
     expecting = "a table, e.g. { every = \"1s\", get = \"http://127.0.0.1:8008/agents/json\" }"
 )]
 pub struct Poll {
-    /// From one request to the next.
+    /// Time between two requests.
     pub every: Span,
     /// The address.
     pub get: String,
-    /// The first request, as an offset from the start of the sending window: what settles before is not looked at.
+    /// The first request, as an offset from the start of the sending window.
     #[serde(default)]
     pub from: Span,
 }
 
-/// A column of the scenario's own.
+/// A column that the scenario defines.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// An expression: names of what was measured, `+ - * / ^ ( )`, functions of a value as in docs/monitor.md, and of a series
-    /// `sum`, `mean`, `min`, `max`, `count`, `p50`, `p99`, `rate` (of a counter, by the second), `within(low, high, value)`
-    /// (1 or 0) and `over(values, seconds)`. A series that is left is a timeline.
+    /// An expression of measured names, `+ - * / ^ ( )`, the functions of derived channels (docs/monitor.md), and for series
+    /// `sum`, `mean`, `min`, `max`, `count`, `p50`, `p99`, `rate` (of a counter, per second), `within(low, high, value)` (1
+    /// or 0) and `over(values, seconds)`. If the result is a series, it is a timeline.
     pub value: String,
     /// Its unit, e.g. `us`, `%`, `bytes`.
     #[serde(default)]
     pub unit: String,
     /// Whether `higher` or `lower` is better; absent: neither.
     pub better: Option<Better>,
-    /// What it rests on, and so what a standstill of the machine may change: `rate`, `mean`, `p50`, `p99`, `p999`, `max`,
-    /// `counter` or `setting`.
+    /// What it depends on, and so when a standstill of the machine invalidates it: `rate`, `mean`, `p50`, `p99`, `p999`,
+    /// `max`, `counter` or `setting`.
     #[serde(default = "Column::counter")]
     pub statistic: Statistic,
 }
 
 impl Program {
-    /// One that starts at once and has no input.
+    /// A program that starts at once and has no input.
     pub(crate) fn new(name: &str, host: &str, run: Vec<String>, ready: String) -> Program {
         let (name, host, stdin) = (name.to_owned(), Receivers::One(host.to_owned()), String::new());
         let (start, stop, kill) = (Program::before(), Program::end(), Program::never());
@@ -100,12 +100,12 @@ impl Program {
         "none".into()
     }
 
-    /// The port on which it listens when it is ready.
+    /// The port on which it listens once it is ready.
     pub fn ready_port(&self) -> Option<u16> {
         self.ready.strip_prefix("port ")?.parse().ok()
     }
 
-    /// Refuses words that a key does not have, and times beyond the cell.
+    /// Refuses unknown words and times after the end of the cell.
     pub fn check(&self, window: Duration, drain: Duration) -> Result<()> {
         for (key, text, words, most) in [
             ("start", &self.start, "before, window", window),
@@ -118,7 +118,7 @@ impl Program {
                 continue;
             };
             let cell = if key == "start" { "window" } else { "window and drain" };
-            ensure!(offset.duration() <= most, "{key}: {offset} is beyond the {cell} of the cell, {most:?}");
+            ensure!(offset.duration() <= most, "{key}: {offset} is after the {cell} of the cell, {most:?}");
         }
         let (ready, known) = (&self.ready, ["READY", "none"].contains(&&*self.ready));
         ensure!(
@@ -130,7 +130,7 @@ impl Program {
 }
 
 impl Column {
-    /// As the report knows it.
+    /// The same for the report.
     pub fn own(&self, name: &str) -> OwnColumn {
         let Column { unit, better, statistic, .. } = self.clone();
         OwnColumn { name: name.to_owned(), unit, better, statistic }

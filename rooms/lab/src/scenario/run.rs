@@ -1,4 +1,4 @@
-//! How a scenario is run: for how long, how often, how many cells at once, and when one is to run again.
+//! How a scenario is run: for how long, how often, how many cells at once, and when a cell is run again.
 
 use std::num::NonZeroU32;
 
@@ -13,54 +13,51 @@ use weir_units::{Share, Span};
 pub struct Run {
     /// The sending window of a cell.
     pub duration: Span,
-    /// How long a receiver goes on after the window has ended.
+    /// How long a receiver keeps receiving after the window.
     pub drain: Span,
-    /// How often each cell is run.
+    /// Number of runs of each cell.
     pub repeat: NonZeroU32,
-    /// Seed of every random choice.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Cells at once, `all`, or `auto`: 8 of light messages, 16 of slow transfers, else 1 (see What to trust).
+    /// Cells to run at once, `all`, or `auto`: 8 with light messages, 16 with slow transfers, else 1 (see What to trust).
     pub jobs: Jobs,
-    /// The emulator, and senders and receivers of messages, run before every ordinary thread of the machine, where the user
-    /// may have that. Bulk transfers never do: a thread that fills a processor this way starves the kernel's own.
+    /// Whether the emulator, and senders and receivers of messages, run with real-time priority, if permitted. Bulk
+    /// transfers never do: at that priority a thread that fills a CPU starves the kernel's own threads.
     pub realtime: bool,
-    /// How often, at the end, cells are run again whose rates, mean or p99 cannot be believed.
+    /// How often cells whose rates, mean or p99 are not valid are run again at the end.
     pub reruns: u32,
-    /// Up to this share of the sending window the machine may have stood still: beyond it throughput and loss are not
-    /// believed.
+    /// Max share of the sending window in which the machine may stand still: above it throughput and loss are not valid.
     pub max_standstill: Share,
-    /// Nor are they, of bulk transfers and of what runs beside one, if other programs, and the host of this virtual
-    /// machine, took more than this share of the processors while none was left over: those wait for a processor like
-    /// any program.
+    /// Max share of the CPUs that other programs, and the host of this virtual machine, may use while none is left over:
+    /// above it bulk transfers, and traffic next to one, are not valid, since they wait for a CPU like any program.
     pub max_foreign: Share,
-    /// Time between two looks at the state of connections, and length of a batch of received bytes.
+    /// Time between two readings of the connections' state, and length of a batch of received bytes.
     pub sample: Span,
-    /// Time between two looks at receivers' buffers, and whether to look at what the processors do; 0: not at all.
+    /// Time between two readings of the receivers' buffers and the CPUs' activity; 0: none.
     pub watch: Span,
-    /// How much of what the kernel does with the traffic's datagrams is traced, where the user may: `off`, `drops`, `queues`
-    /// or `everything`.
+    /// What to trace in the kernel about the traffic's datagrams, if permitted: `off`, `drops`, `queues` or `everything`.
     pub trace: Tracing,
-    /// Whether the times of every message are written to a file of each cell, as CSV.
+    /// Whether to write the times of every message to one CSV file per cell.
     pub messages: bool,
-    /// Whether links do what they are told to; if not, all of them only carry packets.
+    /// Whether links have their impairments; if not, they only carry packets.
     pub impaired: bool,
     /// How long the lab measures, before the first cell, the delay that it adds itself; 0: not at all.
     pub control: Span,
 }
 
-/// Cells at once.
+/// Number of cells to run at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub enum Jobs {
     /// Every cell of the sweep.
     All,
-    /// As many as two processors carry.
+    /// As many as two CPUs carry.
     Auto,
     /// This many.
     Count(usize),
 }
 
-/// How much is traced; each includes the ones before it.
+/// What to trace; each level includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tracing {
@@ -69,14 +66,14 @@ pub enum Tracing {
     Off,
     /// Drops.
     Drops,
-    /// Receive queues and who reads them.
+    /// Receive queues and their readers.
     Queues,
-    /// What passes interfaces, and the processors' time in softirqs.
+    /// Packets that pass interfaces, and the CPUs' time in softirqs.
     Everything,
 }
 
 impl Tracing {
-    /// As the kernel's tracer has it; `None`: off.
+    /// The same for the kernel's tracer. `None`: off.
     pub fn detail(self) -> Option<Detail> {
         match self {
             Tracing::Off => None,
@@ -135,7 +132,7 @@ impl std::str::FromStr for Jobs {
             ("all", _) => Ok(Jobs::All),
             ("auto", _) => Ok(Jobs::Auto),
             (_, Ok(count)) if count > 0 => Ok(Jobs::Count(count)),
-            _ => Err(format!("`{word}`: a number of cells at once, `all` or `auto`")),
+            _ => Err(format!("`{word}`: write a number of cells, `all` or `auto`")),
         }
     }
 }

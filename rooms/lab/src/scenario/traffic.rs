@@ -1,4 +1,4 @@
-//! What is sent: messages or bulk, by which transport, and the settings of TCP and QUIC.
+//! The traffic: messages or bulk, the transport, and the settings of TCP and QUIC.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use weir_traffic::{Pacing, Transport};
 use weir_units::{BitRate, Share, Size, Span};
 
-/// What goes from one host to another, or (multicast) to several.
+/// Traffic from one host to another or, with multicast, to several.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
@@ -16,50 +16,50 @@ pub struct Traffic {
     pub from: String,
     /// Receiving host, or a list of them.
     pub to: Receivers,
-    /// Destination address; absent: the receiver's first. A multicast group is joined by every receiver.
+    /// Destination address; absent: the receiver's first. Every receiver joins a multicast group.
     pub address: Option<IpAddr>,
     /// Destination port.
     pub port: u16,
     /// `udp`, `tcp`, `quic` (a stream) or `quic-datagram`.
     pub transport: Transport,
     /// `messages` (numbered and timestamped, one every `interval`), `bulk` (as much as the path takes; UDP: `rate`),
-    /// or `programs` (the scenario's `[[programs]]` send and receive; `from` and `to` name the path that rows are about).
+    /// or `programs` (the scenario's `[[programs]]` send and receive; `from` and `to` name the path of the result rows).
     #[serde(default)]
     pub mode: Mode,
-    /// Who sends and receives in bulk: `weir` or `iperf3`.
+    /// The program for bulk traffic: `weir` or `iperf3`.
     #[serde(default)]
     pub engine: Engine,
-    /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once.
+    /// Message size; bulk: size of a datagram, or of one write to a stream.
     #[serde(default = "Traffic::default_payload")]
     pub payload: Size,
-    /// Messages: from one to the next; absent: 10ms, or what `rate` makes it.
+    /// Messages: time between them; absent: 10ms, or as `rate` requires.
     pub interval: Option<Span>,
-    /// Messages over UDP: most in one call, each a datagram of its own. With it a sender that cannot keep its interval
-    /// ends with its window, and an interval of 0 sends as fast as the machine takes it.
+    /// Messages over UDP: max number per call, each its own datagram. A sender that cannot keep its interval then stops at
+    /// the end of its window, and an interval of 0 sends as fast as the machine can.
     pub batch: Option<NonZeroUsize>,
-    /// Messages: `schedule` (at fixed times) or `sleep` (send, then sleep the interval, which takes a little longer each
-    /// time, as in a script).
+    /// Messages: `schedule` (at fixed times) or `sleep` (send, then sleep for the interval, as a script would; each round
+    /// takes a little longer).
     #[serde(default = "Traffic::default_pacing")]
     pub pacing: Pacing,
-    /// Bulk by datagrams: payload bits a second. So of messages, in place of the interval.
+    /// Bulk over UDP: payload bits per second. Messages: the same, instead of the interval.
     pub rate: Option<BitRate>,
-    /// Messages over UDP: `constant` (one each interval) or `poisson` (at random, one each interval on average).
+    /// Messages over UDP: `constant` (one per interval) or `poisson` (at random, one per interval on average).
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Messages over UDP: `{ on = "100ms", off = "900ms" }`: sent for a time, then not for a time, and so on.
+    /// Messages over UDP: `{ on = "100ms", off = "900ms" }`: send and pause in turns.
     pub bursts: Option<OnOff>,
-    /// Messages over UDP: `[{ bytes = "64B", share = "75%" }, ...]`, each drawn for itself, in place of `payload`.
+    /// Messages over UDP: `[{ bytes = "64B", share = "75%" }, ...]`, drawn for each message, instead of `payload`.
     pub sizes: Option<Vec<SizeShare>>,
-    /// Messages over UDP: a capture (pcap or pcapng), whose UDP datagrams say when messages are sent and how long they are; when it
-    /// is over, from its beginning. Its addresses mean nothing.
+    /// Messages over UDP: a capture (pcap or pcapng) whose UDP datagrams set the times and sizes of the messages. It starts
+    /// again at its end. Its addresses are ignored.
     pub replay: Option<PathBuf>,
-    /// Bulk: connections at once.
+    /// Bulk: number of connections.
     #[serde(default = "Traffic::default_streams")]
     pub streams: u32,
-    /// Bulk: what is sent before the measured window begins.
+    /// Bulk: time to send before the measured window begins.
     #[serde(default)]
     pub warmup: Span,
-    /// iperf3: the link that its control connection leaves the sender by; it carries nothing else.
+    /// iperf3: the sender's link for its control connection, which carries nothing else.
     pub control: Option<String>,
 }
 
@@ -67,24 +67,24 @@ pub struct Traffic {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
-    /// One each interval.
+    /// One per interval.
     #[default]
     Constant,
-    /// At random, independently: one each interval on average.
+    /// At random and independent: one per interval on average.
     Poisson,
 }
 
-/// Sending by turns.
+/// Sending and pausing in turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table, e.g. { on = \"100ms\", off = \"900ms\" }")]
 pub struct OnOff {
-    /// For so long messages are sent.
+    /// How long messages are sent.
     pub on: Span,
-    /// For so long then none.
+    /// How long none are sent then.
     pub off: Span,
 }
 
-/// A size that messages may have.
+/// A size of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SizeShare {
@@ -100,7 +100,7 @@ pub struct SizeShare {
 pub enum Receivers {
     /// One.
     One(String),
-    /// Several, all of the same multicast group.
+    /// Several, all in the same multicast group.
     Several(Vec<String>),
 }
 
@@ -111,13 +111,13 @@ pub enum Mode {
     /// Numbered, timestamped messages at an interval.
     #[default]
     Messages,
-    /// As many bytes as the path takes.
+    /// As many bytes as the path carries.
     Bulk,
-    /// What `[[programs]]` do; the lab itself sends nothing.
+    /// Traffic of `[[programs]]`; the lab itself sends nothing.
     Programs,
 }
 
-/// Who makes bulk traffic.
+/// The program for bulk traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
@@ -132,9 +132,9 @@ pub enum Engine {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Receive {
-    /// Receive buffer to ask for (SO_RCVBUF), or `default`: that of the kernel, of bulk datagrams 32 MiB.
+    /// Receive buffer to request (SO_RCVBUF), or `default`: the kernel's, for bulk datagrams 32 MiB.
     pub buffer: ReceiveBuffer,
-    /// Messages over UDP: a reader that stops reading again and again.
+    /// Messages over UDP: the reader stops reading at intervals.
     pub stall: Option<ReaderStall>,
 }
 
@@ -147,9 +147,9 @@ pub struct ReceiveBuffer(pub Option<Size>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table, e.g. { every = \"200ms\", length = \"40ms\" }")]
 pub struct ReaderStall {
-    /// From the beginning of one to that of the next.
+    /// Time from the start of one stall to the start of the next.
     pub every: Span,
-    /// How long each is.
+    /// Length of each stall.
     pub length: Span,
 }
 
@@ -157,7 +157,7 @@ pub struct ReaderStall {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quic {
-    /// Congestion control: `cubic`, `newreno` or `bbr`, as quinn has them.
+    /// Congestion control of quinn: `cubic`, `newreno` or `bbr`.
     pub congestion: String,
 }
 
@@ -165,14 +165,14 @@ pub struct Quic {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tcp {
-    /// Congestion control, by the kernel's name, whatever the host's default is.
+    /// Congestion control, by the kernel's name.
     pub congestion: String,
-    /// Switch Nagle's algorithm off.
+    /// Disable Nagle's algorithm.
     pub nodelay: bool,
-    /// How long a connection may take to come up.
+    /// Max time to connect.
     pub connect_timeout: Span,
-    /// Most that a socket's receive and send buffer may grow to (net.ipv4.tcp_rmem, tcp_wmem of every host); absent:
-    /// the kernel's default.
+    /// Max size of a socket's receive and send buffers (net.ipv4.tcp_rmem, tcp_wmem of every host); absent: the kernel's
+    /// default.
     pub buffer: Option<Size>,
 }
 

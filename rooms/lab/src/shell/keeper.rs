@@ -110,14 +110,14 @@ impl<'a> Keeper<'a> {
         match network.set_congestion(&topology, &scenario.tcp.congestion) {
             Ok(false) => {}
             Ok(true) => notes.push(format!(
-                "tcp.congestion = {} holds for programs that ask for another before they connect, too: this machine permits \
-                 only {} as a default",
+                "tcp.congestion = {} overrides what programs choose before they connect: this machine permits only {} as a \
+                 default",
                 scenario.tcp.congestion,
                 sysctl::seen("net/ipv4/tcp_allowed_congestion_control").unwrap_or_else(|| "others".into())
             )),
             Err(error) => {
                 let error = in_one_line(&error.into());
-                refused.push(format!("programs have the congestion control of this machine, not tcp.congestion: {error}"));
+                refused.push(format!("programs use the congestion control of this machine, not tcp.congestion: {error}"));
             }
         }
         notes.extend_from_slice(&refused);
@@ -141,7 +141,7 @@ impl<'a> Keeper<'a> {
             Ok(Request::Set { set }) => self.change(&set),
             Ok(Request::StartSteps) => self.start_steps(),
             Ok(Request::Ledger) => self.ledger(),
-            Err(_) => Err(anyhow!("it is kept by another version of weir: leave the shells that use it first")),
+            Err(_) => Err(anyhow!("it belongs to another version of Weir. Leave its shells first.")),
         };
         let said = said.map_err(|error| Refusal(in_one_line(&error)));
         let text = serde_json::to_string(&said).unwrap_or_else(|error| format!("{error}"));
@@ -151,12 +151,12 @@ impl<'a> Keeper<'a> {
     fn enter(&mut self, asked: u64, host: &str, descriptors: &mut Vec<OwnedFd>) -> Result<String> {
         ensure!(
             asked == fingerprint(&self.sweep),
-            "its network is up with other settings: give the same ({}), or leave the shells that use it first",
+            "its network is up with other settings. Use the same ({}), or leave its shells first.",
             self.sweep.set_in_words()
         );
         let node = self.topology.node(host)?;
         for held in [self.user.as_fd(), self.network.namespace(node).as_fd()] {
-            let held = held.try_clone_to_owned().with_context(|| format!("hand out the network of {host}"))?;
+            let held = held.try_clone_to_owned().with_context(|| format!("open the network of {host}"))?;
             descriptors.push(held);
         }
         if self.steps_from.is_none() {
@@ -172,14 +172,14 @@ impl<'a> Keeper<'a> {
             let changes = of_link.is_some_and(|(_, own)| !["ends", "mtu", "direct"].contains(&own));
             ensure!(
                 changes || key.starts_with("path."),
-                "`{key}` stays while the network is up: only what links do to packets can change (links.NAME.forward.loss, path.delay)"
+                "`{key}` cannot change while the network is up. Only what links do to packets can, e.g. links.NAME.forward.loss or path.delay."
             );
         }
         let others = self.by_hand.iter().filter(|(known, _)| set.iter().all(|(key, _)| key != known));
         let by_hand: Vec<_> = others.chain(set).cloned().collect();
         let sweep = self.sweep.with(&by_hand)?;
         let is_axis = |(key, _): &(String, String)| sweep.axes.iter().any(|axis| axis.key == *key);
-        ensure!(!by_hand.iter().any(is_axis), "links do one thing at a time: give each key one value");
+        ensure!(!by_hand.iter().any(is_axis), "a network that is up has no axes. Give each key one value.");
         let topology = sweep.topology()?;
         let mut changed = 0;
         for (index, (old, new)) in self.topology.links.iter().zip(&topology.links).enumerate() {
@@ -209,7 +209,7 @@ impl<'a> Keeper<'a> {
         });
         let nothing = if changing { "" } else { "; no link has any" };
         let at = (at - self.up).as_secs_f64();
-        Ok(format!("steps and traces begin, {at:.3} s after the network came up{nothing}"))
+        Ok(format!("steps and traces start, {at:.3} s after the network came up{nothing}"))
     }
 
     fn ledger(&self) -> Result<String> {

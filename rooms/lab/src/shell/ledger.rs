@@ -52,7 +52,7 @@ impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = match self.steps_from_s {
             Some(from) => format!("steps and traces since {from:.3} s"),
-            None => "steps and traces have not begun".into(),
+            None => "steps and traces have not started".into(),
         };
         write!(f, "{}: up for {:.3} s; {steps}", format::printable(&self.network), self.up_s)?;
         for (key, value) in &self.set {

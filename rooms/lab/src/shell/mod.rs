@@ -124,7 +124,7 @@ pub fn ledger(name: &str) -> Result<Ledger> {
 /// What the keeper of a network that is up says.
 fn tell(name: &str, request: &Request) -> Result<String> {
     let (said, ..) = ask(name, request)?.with_context(|| {
-        format!("no network `{name}` is up: `weir lab shell SCENARIO HOST` brings up that of the scenario of this name")
+        format!("no network `{name}` is up. Start one with `weir lab shell SCENARIO HOST`.")
     })?;
     Ok(said)
 }
@@ -135,7 +135,7 @@ fn ask(name: &str, request: &Request) -> Result<Option<(String, Vec<OwnedFd>, Le
     let Some(reply) = rendezvous::ask(&place(name)?, &serde_json::to_string(request)?)? else { return Ok(None) };
     let Reply { text, descriptors, lease } = reply;
     let said: Result<String, Refusal> = serde_json::from_str(&text)
-        .context("the network that is up is kept by another version of weir: leave the shells that use it first")?;
+        .context("the network belongs to another version of Weir. Leave its shells first.")?;
     Ok(Some((said?, descriptors, lease)))
 }
 
@@ -156,11 +156,11 @@ fn start_keeper(document: &str, overrides: &[(String, String)]) -> Result<Option
         .context("start the network's keeper")?;
     let mut word = String::new();
     if let Some(output) = keeper.stdout.take() {
-        BufReader::new(output.take(MOST_WORDS)).read_line(&mut word).context("hear from the network's keeper")?;
+        BufReader::new(output.take(MOST_WORDS)).read_line(&mut word).context("read from the network's keeper")?;
     }
     match word.trim() {
         READY => Ok(keeper.stdin.take()),
-        "" => bail!("the network's keeper ended without a word"),
+        "" => bail!("the network's keeper ended without a message"),
         error => bail!("{error}"),
     }
 }

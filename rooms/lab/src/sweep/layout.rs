@@ -41,7 +41,7 @@ impl<'a> Layout<'a> {
                     _ => return Err(wrong("write a list of values, or { from, to, step }")),
                 };
                 if values.is_empty() {
-                    return Err(wrong("it is empty (give it at least one value, or remove it)"));
+                    return Err(wrong("it is empty. Give it a value, or remove it."));
                 }
                 axes.push(WrittenAxis { key, values });
             }
@@ -145,7 +145,7 @@ fn put<'a>(document: &mut Document<'a>, key: &str, value: &Item<'a>) -> Result<(
         let names: Vec<&str> = known.keys().map(|name| &**name.get_ref()).collect();
         let near = did_you_mean(name, names.iter().copied());
         let kind = &table[..table.len() - 1];
-        let message = format!("there is no {kind} `{name}` (there are {}){near}", names.join(", "));
+        let message = format!("no {kind} `{name}` (there are {}){near}", names.join(", "));
         return Err(document.wrong_item(value, key, message));
     }
     // A rate and an interval take each other's place.
@@ -182,7 +182,7 @@ fn is_range(table: &DeTable<'_>) -> bool {
 fn steps<'a>(range: &Item<'a>, table: &DeTable<'a>) -> Result<Vec<Item<'a>>> {
     let mut ends = [(0.0, String::new()), (0.0, String::new()), (0.0, String::new())];
     for (end, name) in ends.iter_mut().zip(ENDS) {
-        let Some(value) = table.get(name) else { bail!("a range has `from`, `to` and `step`: write {name} = ...") };
+        let Some(value) = table.get(name) else { bail!("a range needs `from`, `to` and `step`. Add {name} = ...") };
         let text = as_written(&value_of(value));
         let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
         let Ok(number) = text[..digits].parse::<f64>() else { bail!("`{name}`: {text} is not a number with a unit") };

@@ -88,7 +88,7 @@ impl Sweep {
     pub fn new(origin: &str, text: &str, set: &[(String, String)]) -> Result<Sweep> {
         let layout = Layout::new(origin, text, set)?;
         let Some(count) = layout.combinations().filter(|count| *count <= MOST_CELLS) else {
-            return Err(layout.wrong_axes(format!("they make more than {MOST_CELLS} cells: give them fewer values")));
+            return Err(layout.wrong_axes(format!("they make more than {MOST_CELLS} cells. Give them fewer values.")));
         };
         let mut cells: Vec<Cell> = Vec::new();
         let (mut mistakes, mut spared) = (Vec::new(), BTreeSet::new());
@@ -162,11 +162,11 @@ impl Sweep {
             match place {
                 _ if names.insert(name) && !name.trim().is_empty() && !name.chars().any(char::is_control) => {}
                 CellPlace::Combination(_) => {
-                    return Err(layout.wrong_axes(format!("there are two cells `{name}`: give each value once")));
+                    return Err(layout.wrong_axes(format!("there are two cells `{name}`. Give each value once.")));
                 }
                 CellPlace::Extra(index) => {
                     let path = [Step::Key("cells"), Step::Index(*index), Step::Key("name")];
-                    let message = format!("{name:?}: a name of its own, not empty, without control characters");
+                    let message = format!("{name:?}: must be unique, not empty and without control characters");
                     return Err(Document::parse(&self.origin, &self.text)?.wrong(&path, message));
                 }
             }

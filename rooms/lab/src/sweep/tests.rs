@@ -121,7 +121,7 @@ fn a_sweep_that_nobody_can_run_is_not_laid_out() {
     let set = [("links.l.delay", "1ms,2ms,3ms,4ms,5ms,6ms,7ms,8ms,9ms,10ms")];
     assert_eq!(
         error(&DOCUMENT.replace(r#"{ from = "0%", to = "1%", step = "0.5%" }"#, step), &set),
-        "two.toml:6: axes: they make more than 100000 cells: give them fewer values"
+        "two.toml:6: axes: they make more than 100000 cells. Give them fewer values."
     );
 }
 
@@ -155,7 +155,7 @@ name = "own"
         ("port = 9", "port = 99999", "port", "traffic.port: invalid value: integer `99999`, expected a whole number"),
         ("\"100B\"", "\"100\"", "payload", "traffic.payload: `100`: a size needs a unit"),
         ("\"udp\"\npayload", "\"sctp\"\npayload", "transport = \"sctp\"", "traffic.transport: `sctp`: write one of"),
-        ("payload =", "rate = \"1mbit\"\npayload =", "interval =", "traffic.interval: not beside traffic.rate"),
+        ("payload =", "rate = \"1mbit\"\npayload =", "interval =", "traffic.interval: not together with traffic.rate"),
         ("[traffic]", "[run]\ntrace = true\n[traffic]", "trace", "run.trace: invalid type: boolean, expected a word"),
         (
             ends,

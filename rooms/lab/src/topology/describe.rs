@@ -9,7 +9,7 @@ impl Topology {
     /// One line a node or link, for people.
     pub fn describe(&self) -> Vec<String> {
         let nodes = self.nodes.iter().map(|node| {
-            let on = node.processor.map(|processor| format!(", processor {processor}")).unwrap_or_default();
+            let on = node.processor.map(|processor| format!(", CPU {processor}")).unwrap_or_default();
             format!("{} {}{}{on}", node.kind, node.name, self.addresses_of(node))
         });
         let links = self.links.iter().map(|link| {

@@ -52,7 +52,7 @@ impl Flow {
         let sender = host("from", &traffic.from)?;
         let names = traffic.to.names();
         let receivers = names.iter().map(|name| host("to", name)).collect::<Result<Vec<_>>>()?;
-        let Some(&first) = receivers.first() else { bail!("{key}.to: names no receiver") };
+        let Some(&first) = receivers.first() else { bail!("{key}.to: no receiver given") };
         ensure!(!receivers.contains(&sender), "{key}.to: the receiver is the sender");
         for (index, receiver) in receivers.iter().enumerate() {
             ensure!(!receivers[..index].contains(receiver), "{key}.to: names `{}` twice", names[index]);
@@ -76,7 +76,7 @@ impl Flow {
         let leaves_by = |path: &Path| path.forward.first().map(|&(link, _)| link);
         ensure!(
             paths.iter().all(|path| leaves_by(path) == leaves_by(&paths[0])),
-            "{key}.to: the receivers are on several segments: a group leaves `{}` by one link",
+            "{key}.to: the receivers are on several segments, but a group leaves `{}` by one link",
             traffic.from
         );
         Ok(Flow { sender, receivers, destination, paths })
@@ -88,7 +88,7 @@ pub(super) fn control_link(traffic: &Traffic, nodes: &[Node], links: &[Link]) ->
     let Some(name) = &traffic.control else { return Ok(None) };
     let link = links.iter().position(|link| link.name == *name).with_context(|| {
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
-        format!("traffic.control: there is no link `{name}` (there are {})", names.join(", "))
+        format!("traffic.control: no link `{name}` (there are {})", names.join(", "))
     })?;
     let sender = index_of(nodes, &traffic.from).context("traffic.from")?;
     ensure!(
@@ -105,7 +105,7 @@ impl Control {
     pub(super) fn new(traffic: &Traffic, map: &Map<'_>, flow: &Flow, link: usize) -> Result<Control> {
         let &Flow { sender, destination, .. } = flow;
         let name = &map.links[link].name;
-        ensure!(!destination.is_multicast(), "traffic.control: iperf3 sends to no multicast group");
+        ensure!(!destination.is_multicast(), "traffic.control: iperf3 cannot send to a multicast group");
         // As if the sender had no other link.
         let only = Map { aside: None, ..*map };
         let neighbours = only.neighbours(sender, destination.is_ipv4()).into_iter().filter(|(by, _, _)| *by == link);
@@ -118,10 +118,10 @@ impl Control {
             .min()
             .with_context(|| format!("traffic.control: link `{name}` leads to no router that reaches {destination}"))?;
         let in_use = traffic.engine == scenario::Engine::Iperf3;
-        let address = map.nodes[sender].address_towards(link, gateway).context("a neighbour shares a subnet")?;
+        let address = map.nodes[sender].address_towards(link, gateway).context("a neighbor shares a subnet")?;
         let receiver = map.receiver_of(destination).context("the receiver has its address")?;
         map.walk(receiver, address).with_context(|| {
-            format!("traffic.control: no way leads from `{}` back to {address}", map.nodes[receiver].name)
+            format!("traffic.control: no route from `{}` back to {address}", map.nodes[receiver].name)
         })?;
         Ok(Control { link, address, gateway, destination: destination.into(), port: traffic.port, in_use })
     }

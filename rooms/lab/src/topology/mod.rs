@@ -131,14 +131,14 @@ impl Topology {
         let window = scenario.run.duration.duration();
         let mut topology = Topology { nodes, links, traffic, load, control, tcp_buffer, window };
         let routers = topology.most_routers();
-        ensure!(routers < TTL, "a way passes {routers} routers: a packet's TTL allows for {} at most", TTL - 1);
+        ensure!(routers < TTL, "a path crosses {routers} routers, but a packet's TTL allows at most {}", TTL - 1);
         spread::spread(&mut topology, scenario);
         for link in &mut topology.links {
             for (way, impairments) in WAYS.into_iter().zip(&mut link.impairments) {
                 impairments.validate().with_context(|| format!("links.{}.{way}", link.name))?;
                 ensure!(
                     !link.direct || *impairments == Plan::default(),
-                    "links.{}: a direct link does nothing to packets: remove `direct` or what it is to do to them",
+                    "links.{}: a direct link does nothing to packets. Remove `direct` or its impairments.",
                     link.name
                 );
                 if !scenario.run.impaired {
@@ -302,7 +302,7 @@ fn checked_ends(nodes: &[Node], name: &str, link: &scenario::Link) -> Result<[us
     let [a, b] = &link.ends;
     let ends = [index_of(nodes, a)?, index_of(nodes, b)?];
     ensure!(ends[0] != ends[1], "both ends are `{a}`");
-    ensure!((1280..=65_535).contains(&link.mtu), "mtu of {}: it must be 1280 to 65535 bytes", link.mtu);
+    ensure!((1280..=65_535).contains(&link.mtu), "mtu of {}: must be 1280 to 65535 bytes", link.mtu);
     Ok(ends)
 }
 

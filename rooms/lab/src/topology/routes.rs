@@ -102,7 +102,7 @@ impl Map<'_> {
         let shared = |segment| self.nodes[to].interfaces.iter().find(|interface| interface.segment == segment);
         let (near, far) = own.find_map(|own| Some((own, shared(own.segment)?))).with_context(|| {
             let [from, to] = [from, to].map(|node| &self.nodes[node].name);
-            format!("`{to}` is not on a segment with `{from}`: routers forward no multicast, join them by switches")
+            format!("`{to}` is not on a segment with `{from}`. Join them by switches: routers do not forward multicast.")
         })?;
         for (node, interface) in [(from, near), (to, far)] {
             ensure!(
@@ -182,10 +182,7 @@ impl Map<'_> {
     fn why_not(&self, from: usize, to: usize, ipv4: bool) -> String {
         let [from, to] = [from, to].map(|node| &self.nodes[node].name);
         let family = family(ipv4);
-        format!(
-            "no way leads from `{from}` to `{to}`: join them by links, switches and routers, neighbours with an {family} subnet in \
-             common"
-        )
+        format!("no route from `{from}` to `{to}`. Join them by links, switches and routers; neighbors share an {family} subnet.")
     }
 }
 

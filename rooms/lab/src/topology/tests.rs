@@ -250,7 +250,7 @@ fn a_group_reaches_every_receiver_of_its_segment() {
     let beyond = error(&text, &[("from = \"source\"", "from = \"client\"")]);
     assert_eq!(
         beyond,
-        "traffic.to: `server` is not on a segment with `client`: routers forward no multicast, join them by switches"
+        "traffic.to: `server` is not on a segment with `client`. Join them by switches: routers do not forward multicast."
     );
 }
 
@@ -403,7 +403,7 @@ proptest! {
             }
             (Err(error), None) => {
                 let error = format!("{error:#}");
-                prop_assert!(error.starts_with("traffic.to: no way leads from `h0` to `h1`: join them by"), "{}", error);
+                prop_assert!(error.starts_with("traffic.to: no route from `h0` to `h1`. Join them by"), "{}", error);
             }
             (result, between) => prop_assert!(false, "{:?} and {:?}", result, between),
         }

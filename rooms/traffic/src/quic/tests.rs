@@ -153,7 +153,7 @@ fn nobody_there() {
     let sent = Sender::open(&settings).unwrap().run(&exchange, &stop);
     assert!(now() - begin >= nanos(settings.connect_timeout));
     assert_eq!((sent.sent, sent.connect, sent.lost_packets), (0, None, None));
-    let expected = format!("connect: connection timed out: perhaps nobody listens at {}", settings.to);
+    let expected = format!("connect: connection timed out: perhaps nothing listens on {}", settings.to);
     assert_eq!(in_words(&sent.errors), expected);
 }
 
@@ -183,7 +183,7 @@ fn a_stream_and_datagrams_refuse_each_other_at_both_ends() {
             let received = scope.spawn(|| receiver.run(&exchange, &stop));
             (sender.run(&exchange, &stop), received.join().unwrap())
         });
-        let why = "one end has --transport quic, the other quic-datagram: write the same at both";
+        let why = "one end has --transport quic, the other quic-datagram. Use the same at both ends.";
         assert_eq!((sent.sent, in_words(&sent.errors)), (0, format!("connect: {why}")));
         assert_eq!((received.connections, in_words(&received.errors)), (0, format!("accept: {why}")));
     }

@@ -37,7 +37,7 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         (
             "[\"udp\", \"tcp\"]",
             "[]",
-            "mistake.toml:{line}: axes: traffic.transport: it is empty (give it at least one value, or remove it)",
+            "mistake.toml:{line}: axes: traffic.transport: it is empty. Give it a value, or remove it.",
         ),
         (
             "to = \"20%\", step = \"1%\"",
@@ -47,12 +47,12 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         (
             "to = \"receiver\"",
             "to = \"reciever\"",
-            "traffic.to: there is no host, router or switch `reciever` (there are receiver, sender, s1)",
+            "traffic.to: no host, router or switch `reciever` (there are receiver, sender, s1)",
         ),
         (
             "[path]",
             "[switches.s2]\n[links.third]\nends = [\"s1\", \"s2\"]\n[links.fourth]\nends = [\"s2\", \"s1\"]\n[path]",
-            "closes a loop, and switches run no spanning tree: remove a link of the loop",
+            "closes a loop, and switches run no spanning tree. Remove a link of the loop.",
         ),
         ("payload = \"1000B\"", "payload = \"1000\"", "`1000`: a size needs a unit, e.g. \"1000B\""),
         ("[axes]", "[axes", "mistake.toml:{line}: "),
@@ -98,7 +98,7 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
     let cases: [(&[&str], &str); 7] = [
         (
             &["telemetri"],
-            "no scenario `telemetri`: there are bbr, bufferbloat, burst, collectors, matrix, monitor, multicast, payload, protect, quic, sflow, sine, telemetry, or give the path of a file (./telemetri.toml)",
+            "no scenario `telemetri`: there are bbr, bufferbloat, burst, collectors, matrix, monitor, multicast, payload, protect, quic, sflow, sine, telemetry, or write the path of a file (./telemetri.toml)",
         ),
         (&[missing], "missing.toml: no such file"),
         (&[binary.to_str().unwrap()], "binary.toml: stream did not contain valid UTF-8"),
@@ -129,7 +129,7 @@ fn a_result_is_not_overwritten() {
     let first = lab.run("telemetry", "result", &set).good();
     let kept = fs::read(first.dir.join("cells.jsonl")).unwrap();
     let second = Ended::of(&mut lab.command("telemetry", &first.dir, &set));
-    assert!(line(&second, 2).contains("holds a result already: choose another directory with --out"));
+    assert!(line(&second, 2).contains("already has a result. Choose another directory with --out"));
     assert_eq!(fs::read(first.dir.join("cells.jsonl")).unwrap(), kept);
     let out = lab.path("file");
     fs::write(&out, "").unwrap();
@@ -295,7 +295,7 @@ fn traffic_that_nothing_could_send_is_a_line_and_status_2() {
         (&["traffic.transport=udp"], "traffic.rate: bulk over udp needs a rate, e.g. \"500mbit\""),
         (&["traffic.rate=1mbit"], "traffic.rate: only messages, and bulk over udp, are paced"),
         (&["traffic.transport=quic-datagram"], "traffic.transport: quic-datagram carries messages only"),
-        (&["traffic.streams=0"], "traffic.streams: at least 1"),
+        (&["traffic.streams=0"], "traffic.streams: must be at least 1"),
         (&["links.access.forward.loss=[]"], "links.access.forward.loss=[]: "),
     ];
     for (set, message) in cases {
@@ -312,7 +312,7 @@ fn a_missing_iperf3_is_told_with_its_package() {
     let lab = Lab::new();
     let mut command = lab.command("matrix", &lab.path("out"), &["traffic.engine=iperf3"]);
     let ended = Ended::of(command.env("PATH", lab.dir.path()));
-    assert!(line(&ended, 1).starts_with("iperf3: not found in PATH (install the package iperf3, "), "{ended:?}");
+    assert!(line(&ended, 1).starts_with("iperf3: not found in PATH. Install it (apt-get install iperf3)"), "{ended:?}");
     assert!(!lab.path("out").exists(), "no result directory is begun");
 }
 

@@ -65,7 +65,7 @@ course = { value = "both.lines.n" }
     assert_eq!((row.text("absent"), row.text("course"), row.text("valid")), ("", "", "true"), "{row:?}");
     // What programs send is not measured.
     assert!(["sent", "delivered", "msgs_per_s", "mbit_per_s"].iter().all(|name| row.text(name).is_empty()), "{row:?}");
-    let why = "column `absent` is empty: `nothing` is no number in what server on b reported";
+    let why = "column `absent` is empty: `nothing` is not a number in what server on b reported";
     let remarks = run.record("single")["remarks"].clone();
     let says_why = |remark: &serde_json::Value| remark.as_str().is_some_and(|remark| remark.starts_with(why));
     assert!(remarks.as_array().unwrap().iter().any(says_why), "{remarks}");
@@ -155,8 +155,8 @@ fn mistakes_name_file_line_and_key() {
             "programs[0].start: `end`: write before, window, or a time after the start",
         ),
         (format!("{program}kill = \"x\"\n"), "programs[0].kill: `x`: write never, or a time after the start"),
-        (format!("{program}start = \"8s\"\n"), "programs[0].start: 8s is beyond the window of the cell, 600ms"),
-        (format!("{program}stop = \"8s\"\n"), "programs[0].stop: 8s is beyond the window and drain of the cell, 700ms"),
+        (format!("{program}start = \"8s\"\n"), "programs[0].start: 8s is after the window of the cell, 600ms"),
+        (format!("{program}stop = \"8s\"\n"), "programs[0].stop: 8s is after the window and drain of the cell, 700ms"),
         (
             format!("{program}[columns]\nx.value = \"host.b.udp.InErors\"\n"),
             "there is no counter `InErors`, did you mean `InErrors`?",
@@ -168,11 +168,11 @@ fn mistakes_name_file_line_and_key() {
         ),
         (
             format!("{program}poll = {{ every = \"1s\", get = \"ftp://x\" }}\n"),
-            "programs[0].poll: every: longer than 0",
+            "programs[0].poll: `every` must be above 0",
         ),
         (program.replace("\"a\"", "\"c\""), "programs[0].host: there is no"),
         (program.replace("\"p\"", "\"link\""), "programs[0].name: \"link\": letters, digits and _"),
-        (program.repeat(2), "programs[1].name: there is a program `p` already"),
+        (program.repeat(2), "programs[1].name: there already is a program `p`"),
         (String::new(), "traffic.mode: \"programs\" needs [[programs]]"),
     ] {
         let file = scenario(&lab, &rest);
