@@ -35,10 +35,10 @@ pub fn to_be_ours(metadata: &Metadata) -> io::Result<()> {
 
 fn plain(metadata: &Metadata) -> io::Result<()> {
     if metadata.is_symlink() {
-        return Err(io::Error::other("it is a symbolic link, which is never followed: name the file itself"));
+        return Err(io::Error::other("it is a symbolic link. Name the file itself."));
     }
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     Ok(())
 }
@@ -103,7 +103,7 @@ pub fn writable(path: &Path) -> io::Result<()> {
     if let Ok(metadata) = fs::symlink_metadata(path) {
         to_be_ours(&metadata)?;
     }
-    let directory = directory(path).ok_or_else(|| io::Error::other("it names no file"))?;
+    let directory = directory(path).ok_or_else(|| io::Error::other("it is not the name of a file"))?;
     faccessat(AT_FDCWD, directory, AccessFlags::W_OK | AccessFlags::X_OK, AtFlags::AT_EACCESS).map_err(|errno| {
         let error = io::Error::from(errno);
         io::Error::new(error.kind(), format!("directory {}: {error}", directory.display()))
@@ -189,7 +189,7 @@ mod tests {
         let nowhere = format!("directory {}: No such file or directory (os error 2)", dir.path().join("no").display());
         assert_eq!(said("no/state"), Err(nowhere));
         fs::create_dir(dir.path().join("directory")).unwrap();
-        assert_eq!(said("directory"), Err("it is no regular file".into()));
+        assert_eq!(said("directory"), Err("it is not a regular file".into()));
         assert!(writable(Path::new("/")).is_err());
     }
 
@@ -202,7 +202,7 @@ mod tests {
         symlink(&precious, dir.path().join("state.new")).unwrap();
         assert_eq!(read(&path, 100).unwrap_err().raw_os_error(), Some(libc::ELOOP));
         // Neither followed nor replaced, and known before.
-        let why = "it is a symbolic link, which is never followed: name the file itself";
+        let why = "it is a symbolic link. Name the file itself.";
         assert_eq!(put(&path, "state").unwrap_err().to_string(), why);
         assert_eq!(writable(&path).unwrap_err().to_string(), why);
         assert!(path.is_symlink());

@@ -51,7 +51,7 @@ impl Pulses {
         for Watched { name, beat, seen } in all.iter_mut() {
             let number = beat.load(Ordering::Relaxed);
             if number == PANICKED {
-                return Err(format!("thread {name} has ended in a panic"));
+                return Err(format!("thread {name} has panicked"));
             }
             let first = match *seen {
                 Some((before, first)) if before == number => first,
@@ -136,7 +136,7 @@ mod tests {
         assert!(panicked.unwrap().join().is_err());
         for _ in 0..2 {
             let told = pulses.check(Instant::now(), LIMIT);
-            assert_eq!(told, Err("thread worker 3 has ended in a panic".into()));
+            assert_eq!(told, Err("thread worker 3 has panicked".into()));
         }
     }
 }

@@ -53,7 +53,7 @@ impl Stop {
                 let stop = handle.clone();
                 signals::bound_the_end(signal, grace, move || {
                     let words = stop.0.last_words.get().map(|words| format!("; {words}")).unwrap_or_default();
-                    format!("the end took longer than {} s: ended at once{words}", grace.as_secs())
+                    format!("stopping took longer than {} s: ended at once{words}", grace.as_secs())
                 });
             }
             Request::Same => {}

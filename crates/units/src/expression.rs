@@ -61,7 +61,7 @@ impl Expression {
         parser.infix(0, 0)?;
         match parser.token() {
             "" => Ok(parser.read),
-            ")" => parser.fail(parser.at, "`)` closes nothing"),
+            ")" => parser.fail(parser.at, "`)` without `(`"),
             _ => parser.fail(parser.at, "an operator is missing, one of + - * / ^ min max atan2"),
         }
     }
@@ -130,7 +130,7 @@ impl<'a, C: Fn(&str) -> Result<(), String>> Parser<'a, C> {
         let (token, start) = (self.token(), self.at);
         if depth > MAX_DEPTH {
             return self
-                .fail(start, format!("at most {MAX_DEPTH} parentheses, signs and functions within one another"));
+                .fail(start, format!("more than {MAX_DEPTH} nested parentheses, signs and functions"));
         }
         self.at += token.len();
         let step = match (word(token), token.chars().next()) {
@@ -165,7 +165,7 @@ impl<'a, C: Fn(&str) -> Result<(), String>> Parser<'a, C> {
             }
             (_, Some('.' | '0'..='9')) => self.number(start)?,
             (None, Some(c)) if is_first(c) && self.token() == "(" => {
-                return self.fail(start, format!("there is no function `{token}`"));
+                return self.fail(start, format!("no function `{token}`"));
             }
             (None, Some(c)) if is_first(c) => self.name(token, start)?,
             (_, Some(_)) => return self.fail(start, format!("a value is expected, not `{}`", token.escape_debug())),
@@ -197,7 +197,7 @@ impl<'a, C: Fn(&str) -> Result<(), String>> Parser<'a, C> {
         self.at = start + number.len();
         match number.parse() {
             Ok(number) => Ok(Step::Number(number)),
-            Err(_) => self.fail(start, format!("`{number}` is no number")),
+            Err(_) => self.fail(start, format!("`{number}` is not a number")),
         }
     }
 
@@ -374,13 +374,13 @@ mod tests {
             ("(1)(2)", 3, missing),
             ("1 % 2", 2, missing),
             ("1e", 1, missing),
-            ("1 + 1.2.3", 4, "`1.2.3` is no number"),
-            ("1)", 1, "`)` closes nothing"),
+            ("1 + 1.2.3", 4, "`1.2.3` is not a number"),
+            ("1)", 1, "`)` without `(`"),
             ("2 * (1", 4, "its parenthesis is not closed"),
             ("2 * max(1, 2", 4, "its parenthesis is not closed"),
             ("max(1)", 5, "`,` or an operator is expected, not `)`"),
             ("max(1,2,3)", 7, "`)` or an operator is expected, not `,`"),
-            ("1 + foo(2)", 4, "there is no function `foo`"),
+            ("1 + foo(2)", 4, "no function `foo`"),
             ("1 + {s/a", 4, "the brace is not closed"),
             ("1 + s/a}", 7, missing),
             ("\u{1b}", 0, "a value is expected, not `\\u{1b}`"),

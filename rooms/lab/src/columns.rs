@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(error("sum(q.x)"), "there is no program `q.x`");
         assert_eq!(error("sum(p.x, 2)"), "`sum` takes one series");
         assert_eq!(error("within(1, 2)"), "`within` takes three values: low, high, value");
-        assert_eq!(error("sum(1"), "there is no function `sum`");
+        assert_eq!(error("sum(1"), "no function `sum`");
         assert_eq!(error("1 +"), "a value is missing at the end");
         assert_eq!(value("p.streams.due + p.poll.n"), Ok(None), "not as long");
     }

@@ -103,6 +103,6 @@ pub enum Error {
     #[error("link {0:?} is not attached to this emulator")]
     UnknownLink(LinkId),
     /// The thread has ended, which only a fault in it can cause.
-    #[error("the emulator thread has ended unexpectedly: {0}")]
+    #[error("the emulator thread has ended, a bug in Weir: {0}")]
     Stopped(String),
 }

@@ -54,7 +54,7 @@ pub enum InvalidImpairment {
     #[error("rate of 0 bit/s: must be at least 1 bit/s (leave it out for no limit)")]
     Rate,
     /// Both a rate and a trace.
-    #[error("rate and trace are both set: a trace is a rate that changes, keep one of them")]
+    #[error("rate and trace are both set: a trace replaces the rate. Remove one.")]
     RateAndTrace,
     /// A setting of a step.
     #[error("steps[{index}]: {invalid}")]

@@ -43,10 +43,10 @@ pub enum TraceError {
         before: u64,
     },
     /// Not a single time.
-    #[error("there is no time in it: expected one a line, in whole milliseconds")]
+    #[error("there is no time in it: expected one per line, in whole milliseconds")]
     Empty,
     /// Only times of 0.
-    #[error("its last time is 0 ms: that is when it starts again, so it must be at least 1 ms")]
+    #[error("its last time is 0 ms: the trace starts again then, so it must be at least 1 ms")]
     NoPeriod,
 }
 

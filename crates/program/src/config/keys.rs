@@ -396,7 +396,7 @@ impl Value for f64 {
     const KIND: &'static str = "number";
 
     fn within(&self, bounds: [&str; 3]) -> Result<(), String> {
-        if self.is_finite() { within(self, bounds) } else { Err(format!("{self} is no number")) }
+        if self.is_finite() { within(self, bounds) } else { Err(format!("{self} is not a number")) }
     }
 }
 

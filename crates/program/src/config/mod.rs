@@ -216,7 +216,7 @@ impl<'a> Document<'a> {
         let _ = self.take(key);
         let (place, span) = (self.place_of(Some(value.span().start)), value.span());
         let named = |part: &str| Spanned::new(span.clone(), DeString::from(part.to_owned()));
-        let no_table = || anyhow!(line(&place, key, "what it is in is a value, not a table of keys"));
+        let no_table = || anyhow!(line(&place, key, "its parent is a value, not a table"));
         let (parents, name) = key.rsplit_once('.').map_or((None, key), |(parents, name)| (Some(parents), name));
         let mut table = &mut self.root;
         for parent in parents.into_iter().flat_map(|parents| parents.split('.')) {
@@ -248,7 +248,7 @@ impl<'a> Document<'a> {
             if kind != MistakeKind::LeftOut {
                 let key = at.filter(|_| kind != MistakeKind::Key).and_then(|at| self.key(at)).unwrap_or_default();
                 let message = match kind {
-                    MistakeKind::Several => format!("{message}: write [[{key}]] in place of [{key}]"),
+                    MistakeKind::Several => format!("{message}. Write [[{key}]] instead of [{key}]."),
                     _ => message,
                 };
                 let key = if message.starts_with(&*key) { "" } else { &*key };
@@ -370,7 +370,7 @@ pub fn explain(origin: &str, text: &str, error: &Error) -> anyhow::Error {
     }
     match line.and_then(|line| line.trim_end().strip_suffix('=')) {
         Some(key) if rest.is_empty() || rest.starts_with('#') => {
-            anyhow!("{}: {}: there is no value behind `=`", place(origin, text, start), key.trim().escape_debug())
+            anyhow!("{}: {}: no value after `=`", place(origin, text, start), key.trim().escape_debug())
         }
         _ => anyhow!("{}: {}", place(origin, text, start), one_line(error)),
     }
@@ -483,19 +483,19 @@ mod tests {
         assert_eq!(source.read().unwrap(), "workers = 1");
         writer.join().unwrap();
         // Nobody writes to it now: waiting for that would be for ever.
-        fails("it is a pipe, which can be read only at the start (restart, or write the configuration to a file)");
+        fails("it is a pipe, which can be read only at the start. Restart, or write the configuration to a file.");
         for device in ["/dev/zero", "/dev/null"] {
             change(device);
-            fails("it is no regular file (write the configuration to one)");
+            fails("it is not a regular file. Write the configuration to one.");
         }
         change("/");
-        fails("it is a directory (name the file in it)");
+        fails("it is a directory. Name the file in it.");
         fs::remove_file(&path).unwrap();
         let file = File::create(&path).unwrap();
         file.set_len(LONGEST + 1).unwrap();
-        fails("it is longer than 16 MiB (is it the right file?)");
+        fails("it is longer than 16 MiB. Check the name of the file.");
         fs::write(&path, b"a\xff").unwrap();
-        fails("byte 1 is no UTF-8");
+        fails("byte 1 is not UTF-8");
         fs::write(&path, "workers = 2").unwrap();
         assert_eq!(source.read().unwrap(), "workers = 2");
     }
@@ -624,7 +624,7 @@ mod tests {
             ("[[source]]\nkind = \"step\"\n", format!("{name}:2: source.kind: `step`: write one of sine, noise")),
             (
                 "[source]\nkind = \"sine\"\n",
-                format!("{name}:1: source: there may be several of them: write [[source]] in place of [source]"),
+                format!("{name}:1: source: there can be several. Write [[source]] instead of [source]."),
             ),
         ] {
             assert_eq!(load(text, Flags::default().with("--name", "name", Some("a"))).unwrap_err().to_string(), line);

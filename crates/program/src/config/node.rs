@@ -179,7 +179,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         if self.value.get_ref().is_table() {
-            let several = Mistake::new("there may be several of them".into(), MistakeKind::Several);
+            let several = Mistake::new("there can be several".into(), MistakeKind::Several);
             return Err(several.at(self.value.span()));
         }
         self.visit(visitor)

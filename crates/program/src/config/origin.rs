@@ -142,17 +142,17 @@ fn read(path: &Path, is_reload: bool) -> Result<String> {
     match kind {
         kind if kind.is_file() || kind.is_fifo() && !is_reload => {}
         kind if kind.is_fifo() => {
-            bail!("it is a pipe, which can be read only at the start (restart, or write the configuration to a file)")
+            bail!("it is a pipe, which can be read only at the start. Restart, or write the configuration to a file.")
         }
-        kind if kind.is_dir() => bail!("it is a directory (name the file in it)"),
-        _ => bail!("it is no regular file (write the configuration to one)"),
+        kind if kind.is_dir() => bail!("it is a directory. Name the file in it."),
+        _ => bail!("it is not a regular file. Write the configuration to one."),
     }
     let mut bytes = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LONGEST {
-        bail!("it is longer than 16 MiB (is it the right file?)");
+        bail!("it is longer than 16 MiB. Check the name of the file.");
     }
-    String::from_utf8(bytes).map_err(|error| anyhow!("byte {} is no UTF-8", error.utf8_error().valid_up_to()))
+    String::from_utf8(bytes).map_err(|error| anyhow!("byte {} is not UTF-8", error.utf8_error().valid_up_to()))
 }
 
 /// No configuration of anybody's is longer.

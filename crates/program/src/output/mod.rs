@@ -91,7 +91,7 @@ fn write_patiently(output: &mut (impl Write + AsFd), bytes: &[u8], patience: u16
     // A pipe that is ready takes so many bytes at least (pipe(7)), and a write of no more than them waits for nothing.
     for piece in bytes.chunks(PIPE_BUF) {
         if poll(&mut [PollFd::new(output.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(patience))? == 0 {
-            return Err(io::Error::new(ErrorKind::TimedOut, "nobody reads it"));
+            return Err(io::Error::new(ErrorKind::TimedOut, "nothing reads it"));
         }
         output.write_all(piece)?;
     }

@@ -115,7 +115,7 @@ impl Loss {
     }
 }
 
-/// A packet turns good again with 1/burst, and bad as often as the mean wants it.
+/// A packet turns good again with probability 1/burst, and bad as often as the mean requires.
 fn of_mean(share: Share, burst: f64) -> Result<model::Loss> {
     let mean = share.fraction();
     ensure!(burst.is_finite() && burst >= 1.0, "loss.burst of {burst}: must be at least 1 packet");
@@ -163,7 +163,7 @@ impl TryFrom<Value> for Loss {
     }
 }
 
-/// Only nothing is the same in any unit.
+/// Only 0 needs no unit.
 fn share_of_number(number: &impl ToString) -> Result<Share, String> {
     number.to_string().parse().map_err(|error: UnitError| error.to_string())
 }

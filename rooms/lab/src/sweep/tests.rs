@@ -241,7 +241,7 @@ fn a_mistake_of_the_command_line_names_the_flag() {
         ("path.loss", "120%", "`120%`: a share is between"),
         ("", "5ms", "unknown key ``"),
         ("links.l.delya", "5ms", "unknown key `delya`, did you mean `delay`?"),
-        ("traffic.port.number", "5", "what it is in is a value, not a table of keys"),
+        ("traffic.port.number", "5", "its parent is a value, not a table"),
         ("traffic.to", "c", "traffic.to: there is no host"),
         ("path.loss", "1%,5%,1%", "there are two cells `1%/udp`"),
     ] {

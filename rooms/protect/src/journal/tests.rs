@@ -161,7 +161,7 @@ fn links_of_others_lead_nowhere() {
     assert!(Journal::new(path.clone(), MOST).append(&[entry(1)]).is_err() && read(&path).is_err());
     assert_eq!(
         writable(&path).unwrap_err().to_string(),
-        "it is a symbolic link, which is never followed: name the file itself"
+        "it is a symbolic link. Name the file itself."
     );
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     assert!(writable(&dir.path().join("nowhere/journal")).unwrap_err().to_string().starts_with("directory "));
