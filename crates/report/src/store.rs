@@ -444,7 +444,7 @@ mod tests {
         assert!(error.is_full());
         let line = error.to_string();
         assert!(line.starts_with("append to run/cells.jsonl: No space left on device"), "{line}");
-        assert!(line.contains("is kept") && !line.contains('\n'), "{line}");
+        assert!(line.contains("results are kept") && !line.contains('\n'), "{line}");
     }
 
     /// Whoever owns the directory of a result may lay links in it.

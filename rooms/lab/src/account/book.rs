@@ -14,7 +14,7 @@ use crate::network::LinkReading;
 use crate::topology::Topology;
 
 impl PathAccount<'_> {
-    /// Every counter, in the order of a message's way and back.
+    /// All counters, in the order of a message's path and back.
     pub(super) fn ledger(&self) -> Vec<LedgerEntry> {
         let Measured { topology, links, .. } = self.measured;
         let mut ledger = Book::default();
@@ -154,14 +154,14 @@ impl Book {
     }
 }
 
-/// The counters of one direction of a link, in the order of a packet's way.
+/// The counters of one direction of a link, in the order of a packet's path.
 pub(crate) fn of_direction(topology: &Topology, reading: &LinkReading, index: usize, way: Way) -> Vec<LedgerEntry> {
     let mut ledger = Book::default();
     ledger.add_direction(topology, reading, index, way);
     ledger.0
 }
 
-/// Which way a link is taken.
+/// The direction in which a link is used.
 pub(crate) fn arrow(way: Way) -> &'static str {
     match way {
         Way::Forward => "->",
@@ -169,7 +169,7 @@ pub(crate) fn arrow(way: Way) -> &'static str {
     }
 }
 
-/// What a flow is known by in every run: `udp 10.0.0.2 > 10.0.0.1:65432`, and `#2` for the second one alike.
+/// Name of a flow in every run: `udp 10.0.0.2 > 10.0.0.1:65432`, and `#2` for a second one with the same name.
 fn in_flow_words(flow: &FlowIdentity) -> String {
     let protocol = match flow.protocol {
         Some(6) => "tcp".to_owned(),

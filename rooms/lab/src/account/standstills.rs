@@ -1,4 +1,4 @@
-//! How the machine stood still while a cell ran, as far as it concerns one path.
+//! Standstills of the machine during a cell, as far as they concern one path.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use crate::scenario::{Mode, Scenario};
 use crate::topology::Path;
 use crate::validity::Conduct;
 
-/// Of the processors, and of the emulator on the path's links, there and back.
+/// Those of the CPUs, and of the emulator on the path's links, in both directions.
 pub(super) struct Stood {
     window: Window,
     all: Vec<Standstill>,
-    /// Those that are not listed.
+    /// Number of those that are not listed.
     more: u64,
 }
 
@@ -40,7 +40,7 @@ impl Stood {
         Stood { window: window(measured), all, more }
     }
 
-    /// As a record has it.
+    /// The same for a record.
     pub(super) fn record(&self) -> Standstills {
         let rounded = |value: f64, to: f64| (value * to).round() / to;
         let entry = |s: &Standstill| record::Standstill {
@@ -55,9 +55,9 @@ impl Stood {
         Standstills { origin_ns: self.window.start, resolution_ms, list, more }
     }
 
-    /// What the cell's statistics are judged by.
+    /// The basis for judging the cell's statistics.
     pub(super) fn conduct(&self, scenario: &Scenario, delays: Option<&Distribution>) -> Conduct {
-        // Bulk sends as much as goes through, which makes the emulator late: that is the limit, not a standstill.
+        // Bulk sends as much as it can, which makes the emulator late: that is the limit, not a standstill.
         let is_bulk = scenario.traffic.mode == Mode::Bulk;
         let counts = |stood: &&Standstill| !is_bulk || !stood.place.ends_with(['>', '-']);
         let mut standstills = BTreeMap::<_, Vec<f64>>::new();
@@ -77,7 +77,7 @@ impl Stood {
         }
     }
 
-    /// Which statistics are not believed, and why.
+    /// The statistics that are not valid, and why.
     pub(super) fn doubts(
         &self,
         measured: &Measured<'_>,
@@ -107,7 +107,7 @@ impl Stood {
                 );
             }
         } else if own > MOST_OWN {
-            // Neither heartbeats nor the emulator are late then: they run before messages.
+            // Heartbeats and the emulator are not late then: they run before messages.
             let why = format!("the lab used {} of the CPUs: run fewer cells at once (--jobs)", percent(own));
             doubt(&[Mean, P50, P99, P999, Max], why);
         }
@@ -119,14 +119,14 @@ fn seconds(time: Nanos) -> f64 {
     time as f64 / 1e9
 }
 
-/// Of a cell that was stopped: from this part of its time on it is a shorter one.
+/// From this part of its time on a stopped cell counts as a shorter one.
 const LEAST_USED: f64 = 0.1;
 
-/// From this share of the processors on messages wait for the lab.
+/// From this share of the CPUs on messages wait for the lab.
 const MOST_OWN: f64 = 0.9;
 
-/// As long as so much of the processors is left over, what others take is missing nowhere.
+/// With this much of the CPUs left over, other programs take nothing from the lab.
 const LEFT_OVER: f64 = 0.25;
 
-/// Standstills that a record lists, the longest ones.
+/// Max standstills in a record: the longest ones.
 const MOST_LISTED: usize = 500;

@@ -1,11 +1,11 @@
-//! What the kernel was seen to do with the datagrams of one receiver.
+//! Traced actions of the kernel on the datagrams of one receiver.
 
 use weir_kernel::trace::{Drop, SocketTrace};
 
 use super::PathAccount;
 
 impl PathAccount<'_> {
-    /// Drops on the way to this receiver: on its host, and on whatever is no other receiver's. `None`: not traced.
+    /// Drops on the way to this receiver: on its host, and wherever no other receiver is meant. `None`: not traced.
     pub(super) fn traced_drops(&self) -> Option<Vec<&Drop>> {
         let others = self.measured.topology.traffic.receivers.iter().enumerate();
         let others = others.filter(|(index, _)| *index != self.receiver);
@@ -14,7 +14,7 @@ impl PathAccount<'_> {
         Some(trace.drops.iter().filter(|drop| !others.contains(&drop.namespace)).collect())
     }
 
-    /// What its socket took and gave; `None`: not traced.
+    /// Datagrams that its socket received and delivered. `None`: not traced.
     pub(super) fn traced_socket(&self) -> Option<&SocketTrace> {
         let host = self.namespace(self.measured.topology.traffic.receivers[self.receiver])?;
         let port = self.cell.scenario.traffic.port;
@@ -22,7 +22,7 @@ impl PathAccount<'_> {
         sockets.iter().find(|socket| socket.namespace == host && socket.port == port)
     }
 
-    /// Why the trace cannot be believed to the last datagram, or is not there.
+    /// Why the trace is incomplete or missing.
     pub(super) fn trace_remarks(&self) -> Vec<String> {
         let missed = self.measured.trace.as_ref().map_or(0, |trace| trace.missed.total());
         let missed = (missed > 0).then(|| format!("traced: {missed} events were missed, so the counts are lower bounds"));

@@ -1,4 +1,5 @@
-//! Both ends of traffic between hosts of a network that is up: opened before it starts, run for its window, reported.
+//! Both ends of traffic between hosts of a network that is up: opened before it starts, run for its window, reported
+//! after.
 
 mod settings;
 
@@ -34,49 +35,49 @@ pub enum Endpoints {
         sender: Box<Sender>,
         /// Its receivers, in the order of the scenario.
         receivers: Vec<Receiver>,
-        /// The processors that they keep to, the sender's first; `None`: any.
+        /// The CPUs that they are pinned to, the sender's first. `None`: any.
         affinity: Vec<Option<usize>>,
-        /// What they tell each other beside the network.
+        /// Their communication outside the network.
         exchange: Exchange,
-        /// When messages are due and how long they are, where they are not all alike, and by which number they are known.
+        /// Due times and sizes of messages, if they differ, and their session number.
         plan: Option<(Vec<Due>, u16)>,
     },
-    /// A bulk transfer of our own, by both ends.
+    /// Weir's own bulk transfer, both ends.
     Bulk(Box<(bulk::Sender, bulk::Receiver)>),
     /// A bulk transfer by iperf3.
     Iperf3(Box<iperf3::Transfer>),
-    /// `[[programs]]` alone: nothing until the drain is over.
+    /// Only `[[programs]]`: nothing to do until the drain is over.
     Programs(Duration),
 }
 
-/// What ends are given besides what the scenario says.
+/// Inputs for the ends besides the scenario.
 pub struct Terms {
-    /// The processors of the hosts, by node; `None`: any.
+    /// The CPUs of the hosts, by node. `None`: any.
     pub processors: Vec<Option<usize>>,
-    /// Tells the messages of cells apart.
+    /// Distinguishes the messages of cells.
     pub session: u16,
-    /// How long copies may come behind the message that would end a receiver, if any can.
+    /// How long copies may arrive after the message that would end a receiver, if there can be any.
     pub settle: Duration,
-    /// How long what is under way may take.
+    /// Max time for packets in flight.
     pub patience: Duration,
-    /// Of messages that are not all alike.
+    /// Seed for messages that differ.
     pub seed: u64,
 }
 
-/// What became of it, as both ends report it.
+/// The results, as both ends report them.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// Of messages.
+    /// Messages: the sender's report.
     pub sent: Option<Box<SendReport>>,
-    /// Of messages: of each receiver, in the order of the scenario.
+    /// Messages: each receiver's report, in the order of the scenario.
     pub received: Vec<ReceiveReport>,
     /// Of a bulk transfer.
     pub bulk: Option<Box<BulkReport>>,
-    /// Whether it was ended early.
+    /// Whether it was stopped early.
     pub stopped: bool,
 }
 
-/// Refuses traffic that nothing could send over its path. `key` names it: `traffic` or `load`.
+/// Refuses traffic that cannot be sent over its path. `key` names it: `traffic` or `load`.
 pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topology, flow: &Flow) -> Result<()> {
     let bulk = traffic.mode == Mode::Bulk;
     ensure!(traffic.streams > 0 || key == LOAD, "{key}.streams: must be at least 1");
@@ -212,7 +213,7 @@ impl Endpoints {
         }
     }
 
-    /// Looks at the buffers of the receivers of messages, in their order.
+    /// Gauges of the buffers of message receivers, in order.
     pub fn gauges(&self) -> Vec<Option<Gauge>> {
         match self {
             Endpoints::Messages { receivers, .. } => receivers.iter().map(Receiver::gauge).collect(),
@@ -220,7 +221,7 @@ impl Endpoints {
         }
     }
 
-    /// Starts at `begin` and goes on to the end of the window and the drain.
+    /// Starts at `begin` and runs to the end of the window and the drain.
     pub fn run(self, begin: Nanos, realtime: bool, stop: &Stop) -> Result<Facts> {
         match self {
             Endpoints::Messages { sender, receivers, affinity, exchange, plan } => {
@@ -271,7 +272,7 @@ impl Facts {
     }
 }
 
-/// Starts a thread, a real-time one if so wanted, on a processor of its own or on any.
+/// Starts a thread, a real-time one if requested, pinned to a CPU or on any.
 pub(super) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     realtime: bool,
@@ -280,11 +281,11 @@ pub(super) fn spawn<'scope, T: Send + 'scope>(
 ) -> ScopedJoinHandle<'scope, T> {
     scope.spawn(move || {
         if realtime {
-            // What the emulator got, the others get as well; one that does not is late, and says so.
+            // These threads get what the emulator got; one that does not is late, which shows.
             let _ = scheduling::become_real_time();
         }
         if let Some(processor) = processor {
-            // It was among those that may be used when the network was laid out.
+            // It was among the permitted CPUs when the network was created.
             let _ = scheduling::run_on(processor);
         }
         f()
@@ -295,5 +296,5 @@ pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Only a load may have no streams: then there is none.
+/// Only a load may have no streams: there is none then.
 pub const LOAD: &str = "load";

@@ -1,4 +1,5 @@
-//! The programs of a scenario: started on their hosts, asked meanwhile, ended whatever happens, and what they print.
+//! The programs of a scenario: starts them on their hosts, polls them, ends them in any case, and collects their
+//! output.
 //!
 //! ```text
 //! [[programs]] -> Instance: a host, a Life -> Running, below the lab's init (weir_kernel::namespaces::process)
@@ -40,25 +41,25 @@ use crate::network::Network;
 use crate::scenario::{Mode, Program, Scenario};
 use crate::topology::{Kind, Topology};
 
-/// What each program reported, by name: one entry an instance.
+/// The reports of each program, by name: one entry per instance.
 pub type AllFacts = BTreeMap<String, Vec<ProgramFacts>>;
 
-/// What one instance of a program reported.
+/// The reports of one instance of a program.
 #[derive(Debug, Default)]
 pub struct ProgramFacts {
     /// Its host.
     pub host: String,
-    /// The object that it printed last.
+    /// The last object that it printed.
     pub printed: Option<Value>,
-    /// Every object that it printed on a line, by seconds from the start of the sending window.
+    /// Every object that it printed on one line, by seconds from the start of the sending window.
     pub lines: Vec<(f64, Value)>,
-    /// What it answered, likewise.
+    /// Its answers, in the same form.
     pub polled: Vec<(f64, Value)>,
-    /// What a reader must know of it.
+    /// Remarks about it.
     pub remark: Option<String>,
-    /// Whether that is a reason not to believe the row.
+    /// Whether these make the row invalid.
     pub failed: bool,
-    /// Why it has printed no object, in words that follow its name.
+    /// Why it has printed no object, as a continuation of its name.
     pub unheard: String,
 }
 
@@ -75,14 +76,14 @@ pub(crate) struct Instance {
     processor: Option<usize>,
     life: Life,
     running: Option<Running>,
-    /// Where it says that it is ready.
+    /// Socket on which it reports that it is ready.
     notify: Option<UnixDatagram>,
     /// Standard output and standard error.
     printed: [Option<JoinHandle<Lines>>; 2],
 }
 
 impl Programs {
-    /// Starts those that have to be there before the window, each when the one before is ready.
+    /// Starts the programs that must run before the window, each when the one before is ready.
     ///
     /// # Errors
     /// A host cannot be entered. A program that fails is reported at the end.
@@ -101,7 +102,8 @@ impl Programs {
         Ok(Programs(instances))
     }
 
-    /// Conducts them from `begin`, the start of the sending window of this length, until the traffic is over and all have ended.
+    /// Runs them from `begin`, the start of the sending window of this length, until the traffic is over and all have
+    /// ended.
     pub fn run(self, begin: Nanos, window: Duration, over: &AtomicBool, stop: &Stop) -> AllFacts {
         let Programs(mut instances) = self;
         if instances.is_empty() {
@@ -139,7 +141,7 @@ impl Programs {
     }
 }
 
-/// Until all have ended. When the traffic is over those that start behind the window have their say, then the others end.
+/// Runs until all have ended. After the traffic, programs that start after the window run first, then the others end.
 fn conduct(instances: &mut [Instance], over: &AtomicBool, stop: &Stop) {
     let mut over_since = None;
     loop {
@@ -175,7 +177,7 @@ impl Instance {
         }
     }
 
-    /// Starts it, and returns when it is ready, or never will be. Tells whether it runs.
+    /// Starts it, and returns when it is ready or never will be. Returns whether it runs.
     pub(crate) fn get_ready(&mut self, stop: impl Fn() -> bool) -> bool {
         self.life.plan.start = 0;
         while matches!(self.life.state, State::Planned | State::Starting { .. }) && !stop() {
@@ -185,7 +187,7 @@ impl Instance {
         self.life.state == State::Running
     }
 
-    /// Has it run from one time to another, or to the stop; returns when it has ended.
+    /// Runs it from one time to another, or to the stop; returns when it has ended.
     pub(crate) fn conduct(&mut self, start: Nanos, end: Nanos, stop: impl Fn() -> bool) {
         self.life.plan.start = start;
         while !self.life.is_over() {
@@ -205,7 +207,7 @@ impl Instance {
                     let event = self.start().map_or_else(Event::NotStarted, |()| Event::Started);
                     self.life.step(event, clock::now());
                 }
-                // One that has ended already needs neither.
+                // A program that has ended needs neither.
                 Some(Action::Terminate) => drop(self.running.as_ref().map(|running| running.signal(Signal::SIGTERM))),
                 Some(Action::Kill) => drop(self.running.as_mut().map(Running::kill)),
             }
@@ -216,7 +218,7 @@ impl Instance {
         let failed = |error: &dyn std::fmt::Display| State::Failed(error.to_string());
         let Program { name, run, stdin, ready, .. } = &self.program;
         let (reader, mut writer) = io::pipe().map_err(|error| failed(&error))?;
-        // It is not longer than what a pipe holds, see `check`.
+        // A pipe holds all of it, see `check`.
         writer.write_all(stdin.as_bytes()).map_err(|error| failed(&error))?;
         drop(writer);
         let mut program = process::Program::below(&self.init, &self.ns, &self.host, &run[0]).args(&run[1..]);
@@ -229,7 +231,7 @@ impl Instance {
         }
         let program = program.stdin(reader).stdout(Stdio::piped()).stderr(Stdio::piped());
         let spawn = || {
-            // It keeps to the processor of the thread that starts it, which was among those that may be used.
+            // It keeps to the CPU of the thread that starts it, which was among the permitted ones.
             let _ = self.processor.map(scheduling::run_on);
             program.spawn()
         };
@@ -257,9 +259,9 @@ impl Instance {
         })
     }
 
-    /// What it printed, on standard output and on standard error.
+    /// Its standard output and standard error.
     pub(crate) fn output(&mut self) -> [Lines; 2] {
-        // Whatever holds its pipes ends with it.
+        // Processes that hold its pipes end with it.
         drop(self.running.take());
         mem::take(&mut self.printed).map(|lines| lines.and_then(|lines| lines.join().ok()).unwrap_or_default())
     }
@@ -298,10 +300,10 @@ impl Instance {
     }
 }
 
-/// What was answered, and what a reader must know of the questions that were not.
+/// The answers, and a remark about failed polls.
 type Answers = (Vec<(f64, Value)>, Option<String>);
 
-/// What a program answers from one time to another. What does not answer is asked again.
+/// Polls a program from one time to another. A failed poll is repeated.
 fn answers(
     server: SocketAddr,
     path: &str,
@@ -338,7 +340,7 @@ fn listens(port: u16) -> bool {
     })
 }
 
-/// A program as it runs on a host: the words in braces are replaced.
+/// A program as it runs on a host, with the words in braces replaced.
 fn filled(program: &Program, scenario: &Scenario, host: &str) -> Result<Program> {
     let weir = env::current_exe().context("find this executable")?.display().to_string();
     let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -413,19 +415,19 @@ fn words_in_braces(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('{').filter_map(word)
 }
 
-/// This executable, whose `main` begins with [`process::init_if_asked`].
+/// This executable, whose `main` calls [`process::init_if_asked`] first.
 pub(crate) const INIT: &str = "/proc/self/exe";
 
-/// Between two looks at the programs: as exact as their times are.
+/// Time between two checks of the programs: their times are as exact as this.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// For programs that start when the window has ended: as long as one may take to become ready.
+/// Time to become ready, for programs that start after the window.
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
-/// An answer may take this time, and as long as it is to the next one.
+/// Time-out of an answer; at most the time to the next poll.
 const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Bytes that a pipe holds (pipe(7)).
+/// Capacity of a pipe, bytes (pipe(7)).
 const PIPE: usize = 65_536;
 
 #[cfg(test)]
@@ -463,6 +465,6 @@ mod tests {
         answering.join().unwrap();
         assert_eq!((found.len(), &found[0].1), (1, &serde_json::json!({ "n": 1 })));
         let remark = remark.unwrap();
-        assert!(remark.starts_with("2 of 3 polls failed, the last: no JSON: "), "{remark}");
+        assert!(remark.starts_with("2 of 3 polls failed, the last: not JSON: "), "{remark}");
     }
 }

@@ -1,4 +1,4 @@
-//! Drives the cells of a sweep, side by side, and leaves a result directory.
+//! Runs the cells of a sweep in parallel, and writes a result directory.
 
 mod cells;
 mod control;
@@ -38,9 +38,9 @@ pub struct Plan {
     dir: PathBuf,
     command: Vec<String>,
     extras: Extras,
-    /// Standard output has the result as JSON, and nothing else.
+    /// Standard output carries only the result as JSON.
     json: bool,
-    /// The run that this one goes on with.
+    /// The run that this one resumes.
     earlier: Option<Manifest>,
 }
 
@@ -58,8 +58,8 @@ impl Plan {
         Ok(Plan::of(sweep, dir, command, None))
     }
 
-    /// Goes on with the run in `dir`, which was interrupted, killed, or ran out of disk: the cells that it lacks are
-    /// run with the settings that its manifest has.
+    /// Resumes the run in `dir`, which was interrupted, killed, or ran out of disk: runs the missing cells with the
+    /// settings of its manifest.
     pub fn resume(dir: PathBuf) -> Result<Plan> {
         let earlier = store::read_manifest(&dir)?;
         let origin = dir.join(store::MANIFEST).display().to_string();
@@ -73,26 +73,26 @@ impl Plan {
         Plan { sweep, dir, command, extras, json: false, earlier }
     }
 
-    /// The commands of this executable that programs of the scenario are.
+    /// The subcommands of this executable that the scenario's programs run.
     pub fn weir_commands(&self) -> impl Iterator<Item = &str> {
         let words = self.sweep.cells.iter().flat_map(|cell| &cell.scenario.programs).flat_map(|program| &program.run);
         let words = words.flat_map(|words| words.split_whitespace());
         words.clone().zip(words.skip(1)).filter(|(program, _)| *program == "{weir}").map(|(_, command)| command)
     }
 
-    /// Says the result as JSON, on standard output, in place of all words.
+    /// Prints the result as JSON on standard output, instead of all text.
     pub fn as_json(self) -> Plan {
         Plan { json: true, ..self }
     }
 
-    /// A line for people.
+    /// A line of text.
     fn tell(&self, line: &str) {
         if !self.json {
             say!("{line}");
         }
     }
 
-    /// Captures the packets of a cell at both ends, `snap` bytes of each, into `pcap/` in the result directory.
+    /// Captures a cell's packets at both ends, `snap` bytes of each, to `pcap/` in the result directory.
     pub fn capture(mut self, cell: String, snap: u32) -> Result<Plan> {
         let known = self.sweep.cells.iter().any(|other| other.name == cell);
         let names: Vec<&str> = self.sweep.cells.iter().map(|cell| cell.name.as_str()).collect();
@@ -102,11 +102,11 @@ impl Plan {
     }
 }
 
-/// How long a run may take to end after a signal: cells put away what they have, the report is written.
+/// How long a run may take to end after a signal: cells save their results, and the report is written.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Runs a plan, and tells whether an assertion of the scenario fails. To be called while the process has one thread: an ordinary
-/// user enters a user namespace first.
+/// Runs a plan, and returns whether an assertion of the scenario fails. Call it while the process has one thread: an
+/// ordinary user enters a user namespace first.
 pub fn run(plan: &Plan) -> Result<bool> {
     plan.sweep.cells.iter().any(uses_iperf3).then(iperf3::find).transpose()?;
     let privilege = user::obtain_network_privilege()?;
@@ -144,7 +144,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let mut manifest = manifest::of(plan, facts)?;
     if manifest.own_cost.is_none() && !scenario.run.control.duration().is_zero() {
         let measured = control::measure(&testbed, &machine, scenario)?;
-        // One that was stopped is measured again when the run is resumed.
+        // A stopped cell is measured again when the run is resumed.
         manifest.own_cost = (!testbed.stop.is_set()).then_some(measured);
     }
     let written = store::write_manifest(&plan.dir, &manifest);
@@ -181,14 +181,14 @@ pub fn run(plan: &Plan) -> Result<bool> {
             unwritten = unwritten.take().or(lost);
             let stored = new.iter().try_for_each(|record| store.append(record));
             records.extend(new);
-            // A full disk ends the run; what is in the directory already stays.
+            // A full disk ends the run; earlier results stay in the directory.
             stored.context("the run was stopped")
         };
         error = run_all(&what, jobs_left, &[], &mut keep).err();
     }
     for _ in 0..scenario.run.reruns {
         let mut disturbed = earlier::disturbed(&records);
-        // What was captured is of its only run.
+        // The capture belongs to its only run.
         disturbed.retain(|(cell, _)| plan.extras.capture.as_ref().is_none_or(|(captured, ..)| captured != cell));
         if error.is_some() || testbed.stop.is_set() || disturbed.is_empty() {
             break;
@@ -216,7 +216,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
     {
         return Err(error);
     }
-    // What was measured is kept and shown, whatever else went wrong.
+    // Results are kept and shown, whatever else went wrong.
     let rendered = store::write_manifest(&plan.dir, &manifest)
         .and_then(|()| weir_report::write_all(&plan.dir, &manifest, &records));
     let styled = std::io::stdout().is_terminal();
@@ -236,7 +236,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
     Ok(judge::fails(&manifest, &records))
 }
 
-/// Refuses a sweep of which a cell cannot run, and more cells than memory holds.
+/// Refuses a sweep with a cell that cannot run, or with more cells than memory holds.
 fn check(sweep: &Sweep) -> Result<()> {
     sweep.check()?;
     let (cells, repeats) = (sweep.cells.len(), sweep.scenario().run.repeat);
@@ -250,14 +250,15 @@ fn uses_iperf3(cell: &Cell) -> bool {
     traffic.any(|traffic| traffic.engine == Engine::Iperf3)
 }
 
-/// Makes sure that this many cells of a sweep can be up at once.
+/// Ensures that this many cells of a sweep can be up at once.
 pub(super) fn ensure_descriptors(sweep: &Sweep, cells: usize) -> Result<()> {
     limits::ensure_file_descriptors((cells * descriptors(sweep) + DESCRIPTORS_OF_THE_RUN) as u64)?;
     Ok(())
 }
 
-/// Descriptors of the largest cell: four a node (namespace, netlink socket, counters), two ports a link, two ends a
-/// connection, sockets and events, those that wait for switches to know a group, and the emulator's.
+/// Descriptors of the largest cell: four per node (namespace, netlink socket, counters), two ports per link, two ends
+/// per
+/// connection, sockets and events, sockets that wait for switches to learn groups, and the emulator's.
 fn descriptors(sweep: &Sweep) -> usize {
     let of = |cell: &Cell| {
         let scenario = &cell.scenario;

@@ -1,4 +1,4 @@
-//! The process that holds the network of shells: hands out hosts, changes links, and keeps the ledger.
+//! The keeper process of a network of shells: opens hosts, changes links, and keeps the ledger.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,12 +22,12 @@ use crate::runner;
 use crate::sweep::Sweep;
 use crate::topology::Topology;
 
-/// The keeper: holds the network of a scenario until the last shell has gone. Says that it is ready, or what is wrong,
-/// on standard output, and stays at least until standard input ends.
+/// The keeper: holds the network of a scenario until the last shell has gone. Reports on standard output that it is
+/// ready, or its error, and stays at least until standard input ends.
 pub fn keep(sweep: Sweep) -> Result<()> {
     let mut output = io::stdout();
     match serve(sweep, &mut output) {
-        // Another keeper was faster: its network is as good.
+        // Another keeper was faster: its network serves as well.
         Err(error) if error.downcast_ref().and_then(weir_kernel::Error::errno) == Some(Errno::EADDRINUSE) => {
             writeln!(output, "{READY}")?;
         }
@@ -37,31 +37,31 @@ pub fn keep(sweep: Sweep) -> Result<()> {
     Ok(())
 }
 
-/// What the keeper's own thread hears of.
+/// Events for the keeper's main thread.
 enum Event {
-    /// A request, and where its answer goes.
+    /// A request, and the connection for its answer.
     Asked(String, mpsc::Sender<Answer>),
     /// The last shell has gone.
     Unused,
 }
 
-/// A network that is up, and what was set of it.
+/// A network that is up, and its changed values.
 struct Keeper<'a> {
-    /// As it was brought up: a request for something else is refused.
+    /// The scenario as it was brought up: a request for another one is refused.
     sweep: Sweep,
-    /// As it is now.
+    /// The scenario as it is now.
     topology: Topology,
     network: Network<'a>,
     /// The keeper's user namespace.
     user: OwnedFd,
-    /// What the kernel refused, and programs do without.
+    /// What the kernel refused, and programs lack.
     refused: Vec<String>,
-    /// That, and what else is to be read in the ledger.
+    /// These and further notes for the ledger.
     notes: Vec<String>,
     up: Instant,
-    /// When steps and traces began.
+    /// When steps and traces started.
     steps_from: Option<Instant>,
-    /// Keys that were set by hand and their values, in the order in which they were set last.
+    /// Keys that were set by hand and their values, the latest last.
     by_hand: Vec<(String, String)>,
 }
 
@@ -86,7 +86,7 @@ fn serve(sweep: Sweep, output: &mut impl Write) -> Result<()> {
     output.flush()?;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Until the shell that started us has its lease, or has died.
+            // Until the shell that started the keeper has its lease, or has died.
             let _ = io::copy(&mut io::stdin(), &mut io::sink());
             rendezvous.wait_until_unused();
             let _ = events.send(Event::Unused);
@@ -165,7 +165,7 @@ impl<'a> Keeper<'a> {
         Ok(self.refused.join("\n"))
     }
 
-    /// Sets these keys, all or none, and hands the links what differs; words for the user.
+    /// Sets these keys, all or none, and changes the affected links; returns text for the user.
     fn change(&mut self, set: &[(String, String)]) -> Result<String> {
         for (key, _) in set {
             let of_link = key.strip_prefix("links.").and_then(|link| link.split_once('.'));

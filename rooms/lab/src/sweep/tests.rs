@@ -184,7 +184,7 @@ name = "own"
             "\"path.loss\" =",
             "\"links.k.loss\" =",
             "\"links.k.loss\"",
-            "links.k.loss: there is no link `k` (there are l)",
+            "links.k.loss: no link `k` (there are l)",
         ),
         ("[axes]", "[axes", "[axes", "unclosed table"),
         ("y = \"sent\"", "y = \"snt\"", "y =", "chart sent: y: no column `snt`, did you mean `sent`?"),
@@ -194,9 +194,9 @@ name = "own"
         ("name = \"own\"", "name = \"1%/udp\"", "name = \"1%/udp\"", "cells.name: \"1%/udp\": a name of its own"),
         (nodelay, "\"path.loss\" = \"3\"", "\"path.loss\" = \"3\"", "path.loss: `3`: a share needs a unit"),
         (nodelay, "\"path.lsos\" = \"3%\"", "\"path.lsos\"", "unknown key `lsos`, did you mean `loss`?"),
-        (nodelay, "\"links.k.loss\" = \"3%\"", "\"links.k.loss\"", "there is no link `k` (there are l)"),
+        (nodelay, "\"links.k.loss\" = \"3%\"", "\"links.k.loss\"", "no link `k` (there are l)"),
         // What a cell is checked for, once it is read.
-        ("to = \"b\"", "to = \"c\"", "to = \"c\"", "traffic.to: there is no host"),
+        ("to = \"b\"", "to = \"c\"", "to = \"c\"", "traffic.to: no host"),
         (ends, "ends = [\"a\", \"a\"]", "[links.l]", "links.l: both ends are `a`"),
         (
             ends,
@@ -206,7 +206,7 @@ name = "own"
         ),
         (ends, &link("delay = \"1ms\"\nqueue = 3"), "[links.l]", "links.l.forward: `queue` needs a `rate`"),
         (ends, &link("forward.trace = \"none.trace\""), "forward.trace", "links.l.forward.trace: read trace"),
-        (nodelay, "\"traffic.to\" = \"c\"", "\"traffic.to\"", "traffic.to: there is no host"),
+        (nodelay, "\"traffic.to\" = \"c\"", "\"traffic.to\"", "traffic.to: no host"),
     ] {
         let wrong = document.replacen(from, to, 1);
         assert_ne!(wrong, document, "{from}");
@@ -236,13 +236,13 @@ fn all_mistakes_of_a_file_are_found_at_once() {
 #[test]
 fn a_mistake_of_the_command_line_names_the_flag() {
     for (key, value, message) in [
-        ("links.k.loss", "5%", "there is no link `k` (there are l)"),
-        ("links.k.loss", "5%,6%", "there is no link `k`"),
+        ("links.k.loss", "5%", "no link `k` (there are l)"),
+        ("links.k.loss", "5%,6%", "no link `k`"),
         ("path.loss", "120%", "`120%`: a share is between"),
         ("", "5ms", "unknown key ``"),
         ("links.l.delya", "5ms", "unknown key `delya`, did you mean `delay`?"),
         ("traffic.port.number", "5", "its parent is a value, not a table"),
-        ("traffic.to", "c", "traffic.to: there is no host"),
+        ("traffic.to", "c", "traffic.to: no host"),
         ("path.loss", "1%,5%,1%", "there are two cells `1%/udp`"),
     ] {
         let error = error(DOCUMENT, &[(key, value)]);

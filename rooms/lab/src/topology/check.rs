@@ -1,4 +1,4 @@
-//! From the scenario's tables to nodes and segments that fit together.
+//! From the scenario's tables to consistent nodes and segments.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -33,7 +33,7 @@ pub(super) fn nodes(scenario: &Scenario) -> Result<Vec<Node>> {
     Ok(nodes)
 }
 
-/// Names are shown as they are, and name files.
+/// Names are shown unchanged, and are used as file names.
 pub(super) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.chars().any(|c| c.is_control() || c == '/') {
         bail!("a name must not be empty or have slashes or control characters");
@@ -41,13 +41,13 @@ pub(super) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The number of a processor that is counted among those that this process may use, and round again.
+/// A CPU by its index among those that this process may use, modulo their number.
 fn resolved(processor: usize) -> Option<usize> {
     let all = scheduling::processors();
     all.get(processor.checked_rem(all.len())?).copied()
 }
 
-/// Gives every node an interface a link, in the order of the links, with its addresses.
+/// Gives every node one interface per link, in the order of the links, with its addresses.
 pub(super) fn attach(scenario: &Scenario, nodes: &mut [Node], links: &[Link]) -> Result<()> {
     let segments = segments(nodes, links)?;
     for (index, node) in nodes.iter_mut().enumerate() {
@@ -74,9 +74,9 @@ pub(super) fn attach(scenario: &Scenario, nodes: &mut [Node], links: &[Link]) ->
     check_subnets(nodes, links)
 }
 
-/// By link: which segment it is part of. Links that a switch joins are one segment.
+/// The segment of each link. Links that a switch joins are one segment.
 fn segments(nodes: &[Node], links: &[Link]) -> Result<Vec<usize>> {
-    // The part of the network that a switch is in, by node; of a loop both ends are in the same one already.
+    // The part of the network that a switch is in, by node; both ends of a loop are in the same one already.
     let mut part: Vec<usize> = (0..nodes.len()).collect();
     for link in links.iter().filter(|link| link.ends.iter().all(|&end| nodes[end].kind == Kind::Switch)) {
         let [a, b] = link.ends.map(|end| part[end]);
@@ -98,7 +98,7 @@ fn segments(nodes: &[Node], links: &[Link]) -> Result<Vec<usize>> {
     Ok(segments)
 }
 
-/// The addresses of a host or router; a list is of its only link.
+/// The addresses of a host or router; a list is that of its only link.
 fn by_link(node: &Node, addresses: &Addresses, own: &[usize], links: &[Link]) -> Result<BTreeMap<String, Vec<IpNet>>> {
     match addresses {
         Addresses::ByLink(by_link) => {
@@ -140,7 +140,7 @@ fn check_addresses(nodes: &[Node]) -> Result<()> {
             let address = net.addr();
             let usable = !(address.is_unspecified() || address.is_loopback() || address.is_multicast());
             ensure!(usable, "{}: {address} is not an address for an interface", node.key());
-            // A link of two or one has neither (RFC 3021).
+            // A subnet of two or one has neither (RFC 3021).
             if net.addr().is_ipv4() && net.prefix_len() < 31 {
                 let own = if address == net.network() { "network" } else { "broadcast" };
                 ensure!(
@@ -159,7 +159,7 @@ fn check_addresses(nodes: &[Node]) -> Result<()> {
     Ok(())
 }
 
-/// A subnet is on one segment, or nobody could tell where to send what is for it.
+/// A subnet must be on one segment, or packets for it would have no unique route.
 fn check_subnets(nodes: &[Node], links: &[Link]) -> Result<()> {
     let mut seen: Vec<(IpNet, &Interface, &Node)> = Vec::new();
     for node in nodes {

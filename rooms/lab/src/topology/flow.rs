@@ -1,4 +1,4 @@
-//! Who sends to whom, and which way it goes.
+//! The sender, the receivers, and the paths between them.
 
 use std::net::IpAddr;
 
@@ -17,31 +17,31 @@ pub struct Flow {
     pub sender: usize,
     /// Indexes of the receiving hosts, in the order of the scenario.
     pub receivers: Vec<usize>,
-    /// Where it goes to: an address of the receiver, or a multicast group.
+    /// Destination: an address of the receiver, or a multicast group.
     pub destination: IpAddr,
     /// By receiver.
     pub paths: Vec<Path>,
 }
 
-/// How the sender's control connection avoids the path that is measured.
+/// The route of the sender's control connection, which avoids the measured path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
     /// Index of the link.
     pub link: usize,
     /// The sender's address on it.
     pub address: IpAddr,
-    /// Who to give the packets to: the receiver, or a router on its way.
+    /// The next hop: the receiver, or a router on its path.
     pub gateway: IpAddr,
-    /// The receiver's address alone.
+    /// The receiver's address.
     pub destination: IpNet,
     /// The port that the receiver listens on.
     pub port: u16,
-    /// Whether anything has a control connection: other engines' only connections go the ordinary way.
+    /// Whether there is a control connection: other engines' only connections take the normal route.
     pub in_use: bool,
 }
 
 impl Flow {
-    /// Checks and routes what `key` of the scenario sends.
+    /// Checks and routes the traffic in `key` of the scenario.
     pub(super) fn new(key: &str, traffic: &Traffic, map: &Map<'_>) -> Result<Flow> {
         let host = |end: &str, name: &str| -> Result<usize> {
             let index = index_of(map.nodes, name).with_context(|| format!("{key}.{end}"))?;
@@ -101,7 +101,7 @@ pub(super) fn control_link(traffic: &Traffic, nodes: &[Node], links: &[Link]) ->
 }
 
 impl Control {
-    /// Finds the way to the receiver over the link.
+    /// Finds the route to the receiver over the link.
     pub(super) fn new(traffic: &Traffic, map: &Map<'_>, flow: &Flow, link: usize) -> Result<Control> {
         let &Flow { sender, destination, .. } = flow;
         let name = &map.links[link].name;
@@ -128,8 +128,7 @@ impl Control {
 }
 
 impl Map<'_> {
-    /// The first address of a node, in the order of its links and not on the one set aside for control; or the one that
-    /// is `wanted`.
+    /// The first address of a node, in the order of its links and not on the control link; or the `wanted` one.
     pub(super) fn address_of(&self, node: usize, wanted: Option<IpAddr>) -> Result<IpAddr> {
         let node = &self.nodes[node];
         if let Some(wanted) = wanted {

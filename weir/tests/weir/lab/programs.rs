@@ -132,7 +132,7 @@ fn mistakes_name_file_line_and_key() {
     for (rest, message) in [
         (
             format!("{program}[columns]\nx.value = \"link.wier.forward.frames\"\n"),
-            "columns.x.value: link.wier.forward.frames: there is no link `wier`, did you mean `wire`?",
+            "columns.x.value: link.wier.forward.frames: no link `wier`, did you mean `wire`?",
         ),
         (
             format!("{program}[columns]\nx.value = \"link.wire.forward.frame\"\n"),
@@ -142,7 +142,7 @@ fn mistakes_name_file_line_and_key() {
             format!("{program}[columns]\nx.value = \"run.duration\"\n"),
             "there is no field `duration`, did you mean `duration_s`?",
         ),
-        (format!("{program}[columns]\nx.value = \"host.c.udp.InErrors\"\n"), "there is no host `c`"),
+        (format!("{program}[columns]\nx.value = \"host.c.udp.InErrors\"\n"), "no host `c`"),
         (format!("{program}[columns]\nx.value = \"q.n\"\n"), "columns.x.value: q.n: there is no program `q`"),
         (format!("{program}[columns]\nx.value = \"1 +\"\n"), "columns.x.value: a value is missing at the end"),
         (format!("{program}[columns]\nsent.value = \"1\"\n"), "columns.sent: there is a column of this name"),
