@@ -14,7 +14,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// A window of `duration` in as many whole batches as come closest to the wished length, one at least.
+    /// A window of `duration` in the number of whole batches, at least one, that comes closest to the wanted length.
     pub(crate) fn new(duration: Duration, wished: Duration) -> Self {
         let (length, wished) = (nanos(duration), nanos(wished).max(1));
         let count = (length.saturating_add(wished / 2) / wished).clamp(1, MOST);
@@ -52,7 +52,7 @@ impl Batches {
     }
 }
 
-/// Batches at most: more tell nothing that these do not.
+/// Max batches: more add no information.
 const MOST: u64 = 1 << 20;
 
 #[cfg(test)]
