@@ -1,4 +1,4 @@
-//! Signals, heard by a plain thread: a handler may do next to nothing, a thread may do anything.
+//! Signals, received by a plain thread: a handler may do next to nothing, a thread anything.
 
 use std::time::{Duration, Instant};
 use std::{io, process, thread};
@@ -8,12 +8,12 @@ use weir_kernel::processes::ignores;
 
 use crate::output::complain;
 
-/// Tells `hear` of each of these signals, on a thread of its own named `signals`.
+/// Calls `hear` with each of these signals, on a separate thread named `signals`.
 ///
 /// Blocks them in the calling thread and in those it starts from then on: call it before starting any.
 ///
 /// # Errors
-/// If the thread cannot be started.
+/// The thread cannot be started.
 pub fn watch(signals: &[Signal], mut hear: impl FnMut(Signal) + Send + 'static) -> io::Result<()> {
     let signals: SigSet = signals.iter().copied().collect();
     signals.thread_block()?;
@@ -26,8 +26,8 @@ pub fn watch(signals: &[Signal], mut hear: impl FnMut(Signal) + Send + 'static) 
     Ok(())
 }
 
-/// Signals by which a process is asked to end: from a keyboard, by a manager, by a terminal that is closed. The last not
-/// if whoever started us has seen to it that we outlive the terminal (`nohup`).
+/// Signals that ask a process to end: from a keyboard, a manager, or a terminal that is closed. The last one is left
+/// out if the parent ignores it (`nohup`).
 pub fn that_ask_for_the_end() -> Vec<Signal> {
     let hangup = (!ignores(Signal::SIGHUP)).then_some(Signal::SIGHUP);
     [Signal::SIGINT, Signal::SIGTERM].into_iter().chain(hangup).collect()
@@ -39,20 +39,20 @@ pub struct Requests {
     first: Option<Instant>,
 }
 
-/// What a signal that asks for the end means.
+/// The meaning of a signal that asks a process to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// To end in order.
+    /// End in order.
     End,
     /// The same request once more: `timeout` signals its child and then the child's group, a terminal that closes the
     /// shell's jobs and then its own.
     Same,
-    /// Somebody has waited and does not want to any longer: to end at once.
+    /// The user does not want to wait any longer: end at once.
     AtOnce,
 }
 
 impl Requests {
-    /// Takes down a signal that came now.
+    /// Records a signal that came now.
     pub fn hear(&mut self, now: Instant) -> Request {
         match self.first {
             None => {
@@ -65,22 +65,22 @@ impl Requests {
     }
 }
 
-/// Ends the process, with status 128 + the signal's number, if it has not ended by itself after so long: an orderly end may
-/// wait for what is stuck, a disk, a reader, a fault of ours. `words` are said then.
+/// Ends the process, with status 128 + the signal's number, if it has not ended by itself after this time: an orderly
+/// end may be blocked by a disk, a reader, or a bug. Prints `words` then.
 pub fn bound_the_end(signal: Signal, grace: Duration, words: impl FnOnce() -> String + Send + 'static) {
     let bound = move || {
         thread::sleep(grace);
         complain!("weir: {}", words());
         process::exit(128 + signal as i32);
     };
-    // Without a thread there is still the second signal.
+    // Without the thread there is still the second signal.
     let _ = thread::Builder::new().name("grace".into()).spawn(bound);
 }
 
-/// For how long an orderly end may take, where nobody says that it needs longer.
+/// Default max time for an orderly end.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-/// For how long signals are the same request. Nobody decides faster that an orderly end takes too long.
+/// Time in which signals count as the same request. Nobody decides faster that an orderly end takes too long.
 pub const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the run says, before any chart: the verdicts, then for each chart where each of its lines begins and ends.
+//! The results of a run in short: the verdicts, then for each chart the ends of each line.
 
 use weir_units::format;
 
@@ -11,16 +11,16 @@ use crate::record::{Chart, ChartKind, Manifest};
 /// A chart, or the verdicts, in a few lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What the lines are about; empty for the verdicts.
+    /// Heading of the lines; empty for the verdicts.
     pub title: String,
     /// At least one.
     pub lines: Vec<String>,
 }
 
-/// More lines than these are shown by the first and the last.
+/// Max lines; of more only the first and the last ones are shown.
 const MOST_LINES: usize = 8;
 
-/// A value between a line's ends is named from this factor beyond both: twice the widest usual interval of 5 %.
+/// A value between a line's ends is shown if it is beyond both by this factor: twice the widest usual interval of 5 %.
 const STANDS_OUT: f64 = 1.1;
 
 /// The answers of a run.
@@ -96,7 +96,7 @@ fn courses(columns: Columns<'_>, chart: &Chart, cells: &[Cell<'_>]) -> Vec<Strin
         };
         let beyond = between("at most", top) + &between("at least", bottom);
         let (from, to) = (word(first.y), word(last.y));
-        // A unit that both have is said once.
+        // A unit of both appears once.
         let unit = to.trim_start_matches(|c: char| c.is_ascii_digit() || ".-e".contains(c)).to_owned();
         let from = from.strip_suffix(&unit).filter(|_| !unit.is_empty()).unwrap_or(&from);
         Some(format!("{name}{from} → {to} from {} to {}{beyond}", place(first.x), place(last.x)))
@@ -111,7 +111,7 @@ fn courses(columns: Columns<'_>, chart: &Chart, cells: &[Cell<'_>]) -> Vec<Strin
     lines
 }
 
-/// Between which fields a heat map lies.
+/// The range of a heat map, with its fields.
 fn span(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
     let fields = cells.iter().filter(|cell| !cell.beside && cell.believes(&chart.value));
     let fields = fields.filter_map(|cell| Some((cell.measured(&chart.value)?.value(), cell)));
@@ -119,7 +119,7 @@ fn span(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
     fields.sort_by(|a, b| b.0.total_cmp(&a.0));
     let ((most, at_most), (least, at_least)) = (fields.first()?, fields.last()?);
     let [most, words] = [most, least].map(|value| at_most.columns.words(&chart.value, *value));
-    // All that carried nothing share the least.
+    // All cells that carried nothing share the min.
     let alike = fields.iter().filter(|(value, _)| value == least).count();
     let whereabouts = if alike == 1 { format!("at {}", at_least.name) } else { format!("in {alike} cells") };
     Some(format!("{most} at {} → {words} {whereabouts}", at_most.name))

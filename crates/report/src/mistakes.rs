@@ -1,11 +1,11 @@
-//! What is wrong in a scenario's charts, published values, claims and assertions, found before anything runs.
+//! Errors in a scenario's charts, published values, claims and assertions, found before anything runs.
 
 use std::collections::BTreeMap;
 
 use crate::columns::{Columns, Kind};
 use crate::record::{Chart, ChartKind, Claim, OwnColumn, Published, Value};
 
-/// What a scenario asks of the report of its runs.
+/// What a scenario requests of its report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked<'a> {
     /// Charts.
@@ -22,23 +22,23 @@ pub struct Asked<'a> {
     pub axes: &'a [&'a str],
 }
 
-/// A mistake, in one line.
+/// An error, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Where in the scenario: `charts[0].x`.
     pub path: String,
-    /// In which entry, and what.
+    /// The entry, and the error.
     pub said: String,
 }
 
-/// A key that is wrong in an entry, and what is wrong about it.
+/// A wrong key of an entry, and its error.
 type Wrong = (&'static str, String);
 
 impl Asked<'_> {
-    /// Refuses claims and assertions that nothing decides, charts that cannot be drawn, and unknown columns.
+    /// Refuses claims and assertions that cannot be decided, charts that cannot be drawn, and unknown columns.
     ///
     /// # Errors
-    /// The first mistake, for an unknown name with the nearest one.
+    /// The first error, with the nearest name for an unknown one.
     pub fn check(&self) -> Result<(), Mistake> {
         let placed = |entry: String, name: String| {
             move |(key, said): Wrong| Mistake { path: format!("{entry}.{key}"), said: format!("{name}: {said}") }
@@ -147,7 +147,8 @@ impl Asked<'_> {
         }
     }
 
-    /// A column or an axis. A scenario key that is an axis elsewhere, or was one before `--set`, selects nothing here.
+    /// A column or an axis. A scenario key that is an axis elsewhere, or was one before `--set`, does not select
+    /// anything here.
     fn check_name(&self, name: &str) -> Result<(), String> {
         if name.contains('.') { Ok(()) } else { Columns(self.columns).check(name, self.axes) }
     }

@@ -1,4 +1,4 @@
-//! Charts over time, one panel a quantity, and of the distribution of delays: lines of the records themselves.
+//! Charts over time, one panel per quantity, and of the distribution of delays: lines of the records themselves.
 
 use weir_units::format;
 
@@ -10,16 +10,16 @@ use crate::columns::in_unit;
 use crate::record::{Chart, Record};
 use crate::timelines;
 
-/// Points of a line: more than two a pixel are not seen.
+/// Max points of a line: more than two per pixel are not visible.
 const MOST_POINTS: usize = 600;
 
-/// Lines of one panel: three rounds of the seven colours, each with its dashes.
+/// Max lines of one panel: the seven colours three times, with different dashes.
 const MOST_LINES: usize = 21;
 
-/// Bands of a record.
+/// Max bands of a record.
 const MOST_BANDS: usize = 200;
 
-/// The column that says whether a cell's delays are believed.
+/// The column that decides whether a cell's delays are valid.
 const DELAYS: &str = "delay_p50_us";
 
 /// A chart over time of these cells.
@@ -60,7 +60,7 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
     let panel = |(quantity, curves): (&&str, Vec<Curve>)| {
         let values = || curves.iter().flat_map(|curve| curve.parts.iter().flatten()).map(|point| point.y);
         let unit = known(cells).unit(quantity);
-        // The values in figures, if there is one line.
+        // The values as text, if there is one line.
         let remark = match (&curves[..], values().next_back()) {
             ([_], Some(last)) => {
                 let [largest, last] = [values().fold(f64::NEG_INFINITY, f64::max), last].map(|v| in_unit(unit, v));
@@ -93,7 +93,7 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
     }
 }
 
-/// The standstills of all records: those that ran at once stood still together.
+/// The standstills of all records: parallel cells stood still together.
 fn bands(records: &[&Record], end: f64) -> Vec<Band> {
     let mut bands = Vec::new();
     for record in records {
@@ -108,7 +108,7 @@ fn bands(records: &[&Record], end: f64) -> Vec<Band> {
     bands
 }
 
-/// Delays by percentile: a line a cell, with a band from the least to the largest of its repeats.
+/// Delays by percentile: one line per cell, with the range of its repeats as a band.
 pub(super) fn distribution(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
     let lines = cells.iter().map(|cell| (cell.name.to_owned(), quantiles(cell))).filter(|(_, line)| !line.is_empty());
     let mut lines: Vec<(String, Vec<(f64, Point)>)> = lines.collect();
@@ -144,7 +144,7 @@ pub(super) fn distribution(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
     }
 }
 
-/// The quantiles of a cell: over its repeats the median, the least and the largest.
+/// The quantiles of a cell: over its repeats the median, min and max.
 fn quantiles(cell: &Cell<'_>) -> Vec<(f64, Point)> {
     let all = || cell.records.iter().flat_map(|record| record.delays.values.iter().copied());
     let mut shares: Vec<f64> = all().map(|(q, _)| q).filter(|q| (0.0..1.0).contains(q)).collect();
