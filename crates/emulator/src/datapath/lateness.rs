@@ -1,4 +1,4 @@
-//! By how much packets left later than the model said, and when.
+//! Lateness of packets against the model, and its times.
 
 use hdrhistogram::Histogram;
 
@@ -19,7 +19,7 @@ impl Lateness {
         Lateness { histogram, late: Vec::new(), unlisted: 0 }
     }
 
-    /// Counts a send of what was due and has left at these times.
+    /// Counts a packet that was due and left at these times.
     pub(super) fn record(&mut self, due: Nanos, left: Nanos) {
         let lateness = left.saturating_sub(due);
         self.histogram.saturating_record(lateness);
@@ -28,7 +28,7 @@ impl Lateness {
         }
         let room = self.late.len() < MOST_LISTED;
         match self.late.last_mut() {
-            // Variation of the delay releases packets in another order than they came in.
+            // Delay variation releases packets in another order than their arrival.
             Some(last) if due <= last.left => {
                 last.due = last.due.min(due);
                 last.left = last.left.max(left);
@@ -51,7 +51,7 @@ impl Lateness {
 /// Lateness is recorded up to this, with two significant digits.
 const MOST: Nanos = 60_000_000_000;
 
-/// Times that are listed.
+/// Max listed times.
 const MOST_LISTED: usize = 4096;
 
 /// The bounds above are constants that the constructor accepts.
