@@ -44,7 +44,10 @@ impl Compare {
         let settings =
             CompareSettings { columns: self.columns, false_alarms: 1.0 - confidence, least: self.least.fraction() };
         let compared = compare::compare((&a.0, &a.1), (&b.0, &b.1), &settings);
-        ensure!(!compared.rows.is_empty(), "nothing to compare: the runs have no measured cell in common. Run the same scenario.");
+        ensure!(
+            !compared.rows.is_empty(),
+            "nothing to compare: the runs have no measured cell in common. Run the same scenario."
+        );
         let untested = || compared.rows.iter().find_map(|row| row.reason.as_deref()).unwrap_or_default();
         print_result(&compared, self.json)?;
         // Without a comparison, no difference found means nothing.

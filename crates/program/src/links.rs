@@ -25,8 +25,7 @@ impl Links {
     /// # Errors
     /// One line: the kernel does not report changes, or a thread cannot be started.
     pub fn follow(tell: fn(&Change)) -> Result<Self> {
-        let events =
-            Events::of_network().context("recreated interfaces are not noticed. Allow AF_NETLINK.")?;
+        let events = Events::of_network().context("recreated interfaces are not noticed. Allow AF_NETLINK.")?;
         let stop = Stop::new()?;
         let stopped = stop.clone();
         let thread = thread::Builder::new().name("links".into()).spawn(move || follow(&events, &stopped, tell))?;

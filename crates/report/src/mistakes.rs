@@ -81,7 +81,10 @@ impl Asked<'_> {
                 Some(bound) if !bound.is_finite() => return Err((key, format!("{key} = {bound}: must be a number"))),
                 Some(bound) if is_share && bound.abs() > 1.0 => {
                     let share = bound / 100.0;
-                    return Err((key, format!("{key} = {bound}: `{column}` is a fraction of 1. Write {share} for {bound} %.")));
+                    return Err((
+                        key,
+                        format!("{key} = {bound}: `{column}` is a fraction of 1. Write {share} for {bound} %."),
+                    ));
                 }
                 _ => {}
             }

@@ -188,8 +188,7 @@ pub(crate) fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, Stor
     Ok(manifest)
 }
 
-const NO_RESULT: &str =
-    ". It is not a result directory, or the run ended before its first cell: run it again.";
+const NO_RESULT: &str = ". It is not a result directory, or the run ended before its first cell: run it again.";
 
 /// Reads the records of a result directory in the order in which they ended. An incomplete last line (of a killed run)
 /// is skipped. If a cell was run again, the last record counts.

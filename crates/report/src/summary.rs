@@ -114,9 +114,7 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     let side_by_side = manifest.source.lines().any(|line| line.trim() == "jobs = \"all\"");
     let spoiled = records.iter().any(|record| !record.row.valid && !record.disturbed.is_empty());
     if spoiled && side_by_side && manifest.planned_cells > 1 {
-        warnings.push(
-            "Cells that run at once compete for CPUs: `--set run.jobs=1` runs one at a time.".into(),
-        );
+        warnings.push("Cells that run at once compete for CPUs: `--set run.jobs=1` runs one at a time.".into());
     }
     warnings
 }

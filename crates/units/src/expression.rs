@@ -129,8 +129,7 @@ impl<'a, C: Fn(&str) -> Result<(), String>> Parser<'a, C> {
     fn value(&mut self, depth: usize) -> Result<(), ExpressionError> {
         let (token, start) = (self.token(), self.at);
         if depth > MAX_DEPTH {
-            return self
-                .fail(start, format!("more than {MAX_DEPTH} nested parentheses, signs and functions"));
+            return self.fail(start, format!("more than {MAX_DEPTH} nested parentheses, signs and functions"));
         }
         self.at += token.len();
         let step = match (word(token), token.chars().next()) {
@@ -405,7 +404,7 @@ mod tests {
             let nested = |depth: usize| value(&(open.repeat(depth) + "1" + &close.repeat(depth)));
             assert!(nested(32).is_ok(), "{open}");
             let deep = nested(100_000).unwrap_err();
-            assert!(deep.message.starts_with("at most 64"), "{open}: {deep:?}");
+            assert!(deep.message.starts_with("more than 64"), "{open}: {deep:?}");
         }
     }
 

@@ -296,10 +296,7 @@ mod tests {
         let (_, text) = Scenario::find("telemetry").unwrap();
         for (set, message) in [
             (&[("traffic.arrivals", "poisson"), ("traffic.transport", "tcp")][..], "need messages over udp"),
-            (
-                &[("traffic.arrivals", "poisson"), ("traffic.pacing", "sleep")],
-                "traffic.pacing: planned messages need",
-            ),
+            (&[("traffic.arrivals", "poisson"), ("traffic.pacing", "sleep")], "traffic.pacing: planned messages need"),
             (
                 &[("traffic.sizes", "[[{ bytes = \"64B\", share = \"50%\" }]]")],
                 "traffic.sizes: the shares add up to 50.0000 %",

@@ -30,9 +30,7 @@ fn unknown_delay(account: &Account) -> Option<&'static str> {
     match account.same_machine {
         Some(true) if account.delay_mean_us.is_some() => None,
         Some(true) if account.negative_delays > Some(0) => Some("unknown"),
-        Some(false) => Some(
-            "unknown: the sender has another clock (another machine or time namespace)",
-        ),
+        Some(false) => Some("unknown: the sender has another clock (another machine or time namespace)"),
         None if account.received > Some(0) => Some("unknown: messages below 40B do not identify the sender's clock"),
         _ => Some("unknown: nothing was received"),
     }

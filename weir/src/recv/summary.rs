@@ -82,7 +82,9 @@ pub(super) fn print(object: &Value, report: &ReceiveReport, transport: Transport
         lines::print(&object["total"], "  ", account::LINES);
     }
     let foreign = match transport {
-        Transport::Tcp => "+{foreign} connections or messages were not from `weir send`, or from senders not wanted here",
+        Transport::Tcp => {
+            "+{foreign} connections or messages were not from `weir send`, or from senders not wanted here"
+        }
         _ => "+{foreign} datagrams were not from `weir send`, or from senders not wanted here",
     };
     lines::print(object, "", &[("foreign", foreign)]);
@@ -126,12 +128,10 @@ pub(super) fn why_not_well(settings: &ReceiverSettings, report: &ReceiveReport) 
         (Ended::Idle | Ended::Closed, 0) => {
             format!("sessions were evicted {evicted} times before their end was announced. Raise --sessions.")
         }
-        (Ended::Idle | Ended::Closed, open) => format!(
-            "{open} of {listed} sessions fell silent without announcing their end: counts cover only what came"
-        ),
-        _ if silent > 0 => format!(
-            "{silent} of {flows} reverse clients fell silent: what they received is unknown"
-        ),
+        (Ended::Idle | Ended::Closed, open) => {
+            format!("{open} of {listed} sessions fell silent without announcing their end: counts cover only what came")
+        }
+        _ if silent > 0 => format!("{silent} of {flows} reverse clients fell silent: what they received is unknown"),
         _ if untold > 0 => {
             format!("{untold} of {flows} reverse clients did not report what they received")
         }

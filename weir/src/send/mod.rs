@@ -101,10 +101,7 @@ impl Send {
         let (udp, batches) = (transport == Transport::Udp, !all[0].quantum.is_zero());
         ensure!(!self.account || udp, "--account: only over udp");
         ensure!(to.port() != 0, "--to {to}: port 0 is not a destination. Write the port of `weir recv`.");
-        ensure!(
-            all[0].congestion.is_none() || !udp,
-            "--congestion: not over udp. Use --transport tcp or quic."
-        );
+        ensure!(all[0].congestion.is_none() || !udp, "--congestion: not over udp. Use --transport tcp or quic.");
         ensure!(!all[0].nodelay || transport == Transport::Tcp, "--nodelay: only over tcp");
         ensure!(
             self.rate.is_none() || !interval.is_zero(),
@@ -121,11 +118,12 @@ impl Send {
                 udp || transport == Transport::Tcp,
                 "{way}: not over {transport}. Use --transport udp or tcp at both ends."
             );
-            ensure!(!to.ip().is_multicast(), "{way}: {} is a multicast group. Write the address of one receiver.", to.ip());
             ensure!(
-                self.every.is_none() || self.parallel == 1,
-                "--every: not with both {way} and --parallel"
+                !to.ip().is_multicast(),
+                "{way}: {} is a multicast group. Write the address of one receiver.",
+                to.ip()
             );
+            ensure!(self.every.is_none() || self.parallel == 1, "--every: not with both {way} and --parallel");
         }
         ensure!(
             all[0].dscp.is_none() || matches!(transport, Transport::Udp | Transport::Tcp),

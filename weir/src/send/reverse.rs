@@ -85,7 +85,9 @@ impl Send {
             match &report.parted {
                 Parted::Told | Parted::Stopped => {}
                 Parted::Untold if self.bidir => {
-                    bail!("{to} did not report what it received{failure}: the fate of the messages sent there is unknown")
+                    bail!(
+                        "{to} did not report what it received{failure}: the fate of the messages sent there is unknown"
+                    )
                 }
                 Parted::Untold => bail!("{to} did not confirm our report of what arrived here{failure}"),
                 Parted::Unreachable => bail!(

@@ -48,8 +48,7 @@ pub(super) fn print(object: &Value, settings: &SenderSettings, reports: &[SendRe
     lines::print(object, "  ", SENT);
     let one_by_one = udp && settings.quantum.is_zero() && errors.is_empty();
     let advice = if one_by_one { ". Try --quantum 1ms, which sends in batches." } else { "" };
-    let shortfall =
-        format!("+{{shortfall}} of {{due}} scheduled messages were not sent ({{shortfall%due}} %){advice}");
+    let shortfall = format!("+{{shortfall}} of {{due}} scheduled messages were not sent ({{shortfall%due}} %){advice}");
     lines::print(object, "  ", &[("shortfall", &shortfall)]);
     lines::print(object, "  ", LINES);
     if object["acknowledged"] == false && object["outstanding_at_most_bytes"].is_null() {

@@ -235,11 +235,7 @@ fn people_read_the_same_lines_at_both_ends() {
 fn a_receiver_that_allows_nothing_says_so_in_a_line() {
     on_loopback(|| {
         for (transport, says, refused) in [
-            (
-                "udp",
-                "connection refused). Start `weir recv --allow-reverse` there; its TCP port is needed too.",
-                0,
-            ),
+            ("udp", "connection refused). Start `weir recv --allow-reverse` there; its TCP port is needed too.", 0),
             ("tcp", "it does not allow that. Start it with `weir recv --allow-reverse`.", 1),
         ] {
             let listening = Listening::start(&["--transport", transport, "--json"]);

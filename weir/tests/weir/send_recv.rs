@@ -171,10 +171,7 @@ fn without_an_announcement_the_count_is_unknown() {
     }
     let Ended { status, stdout, stderr } = listening.ended();
     assert_eq!(status, Some(1));
-    assert_eq!(
-        stderr,
-        "weir: 1 of 1 sessions fell silent without announcing their end: counts cover only what came\n"
-    );
+    assert_eq!(stderr, "weir: 1 of 1 sessions fell silent without announcing their end: counts cover only what came\n");
     for line in [
         "  sent        unknown, at least 5: the end was not announced\n",
         "  received    3\n",
@@ -190,7 +187,10 @@ fn whoever_asks_for_patience_gets_it_without_a_sender_too() {
     for transport in ["udp", "tcp"] {
         let listening = Listening::start(&["--idle-timeout", "100ms", "--transport", transport]);
         let Ended { status, stdout, stderr } = listening.ended();
-        assert_eq!((status, &*stdout, &*stderr), (Some(1), "nothing received\n", "weir: nothing received within 100 ms\n"));
+        assert_eq!(
+            (status, &*stdout, &*stderr),
+            (Some(1), "nothing received\n", "weir: nothing received within 100 ms\n")
+        );
     }
 }
 
@@ -399,11 +399,7 @@ fn errors_are_one_line_and_a_status() {
             "--reverse: not over quic, where only the end that",
         ),
         (&["send", "--to", &taken, "--bidir", "--transport", "quic-datagram"], 2, "--bidir: not over quic-datagram, "),
-        (
-            &["recv", "--listen", &taken, "--allow-reverse", "--transport", "quic"],
-            2,
-            "Use --transport udp or tcp at",
-        ),
+        (&["recv", "--listen", &taken, "--allow-reverse", "--transport", "quic"], 2, "Use --transport udp or tcp at"),
         (&["send", "--to", &taken, "--quantum", "1ms"], 2, "--quantum: needs --pacing schedule"),
         (&["send", "--to", &taken, "--every", "1ms"], 2, "`1ms`: must be at least 10ms"),
         (&["recv"], 2, "--listen <ADDR:PORT>"),
@@ -416,11 +412,7 @@ fn errors_are_one_line_and_a_status() {
         (&["send", "--to", "127.0.0.1:0"], 2, "--to 127.0.0.1:0: port 0 is not a destination"),
         (&["recv", "--listen", &taken, "--session", "70000"], 2, "70000 is not in 0..=65535"),
         (&["recv", "--listen", &taken, "--senders", "0"], 2, "0 is not in 1.."),
-        (
-            &["recv", "--listen", &taken, "--sessions", "2", "--senders", "5"],
-            2,
-            "--senders 5: more than --sessions 2",
-        ),
+        (&["recv", "--listen", &taken, "--sessions", "2", "--senders", "5"], 2, "--senders 5: more than --sessions 2"),
         (&["recv", "--listen", &taken, "--allow-reverse", "--reverse-duration", "0s"], 2, "`0s`: no time at all"),
         (&["send", "-c", "127.0.0.1"], 2, "tip: send with `weir send --to ADDR:PORT`"),
         (&["send", "--to", &taken, "-t", "10"], 2, "tip: set the duration with `--duration 10s`"),

@@ -52,7 +52,11 @@ fn claims_that_nothing_decides_are_refused_in_one_line() {
             "column = \"sent\"\nat_most = 1\nmin_duration_s = -1",
             "min_duration_s: must be a number of seconds, 0 or more",
         ),
-        ("at_most", "column = \"lost_share\"\nat_most = 5", "at_most = 5: `lost_share` is a fraction of 1. Write 0.05 for 5 %."),
+        (
+            "at_most",
+            "column = \"lost_share\"\nat_most = 5",
+            "at_most = 5: `lost_share` is a fraction of 1. Write 0.05 for 5 %.",
+        ),
         (
             "relative_to",
             "column = \"sent\"\nat_most = 1\nwhere = { size = 1 }\nrelative_to = { size = 1 }",
@@ -84,9 +88,7 @@ fn charts_that_cannot_be_drawn_are_refused() {
     let (_, said) = refused(Chart { y: "transport".into(), ..first.clone() });
     assert!(said.ends_with("`transport` is text. Choose a numeric column."));
     let (place, said) = told(Asked { charts: &[first.clone(), first.clone()], ..Asked::default() });
-    assert!(
-        place == "charts[1].name" && said.ends_with("another chart has this name. Choose another.")
-    );
+    assert!(place == "charts[1].name" && said.ends_with("another chart has this name. Choose another."));
     // A column of the scenario is one.
     let own = [OwnColumn { name: "found_pct".into(), ..OwnColumn::default() }];
     let chart = Chart { y: "found_pct".into(), ..first };

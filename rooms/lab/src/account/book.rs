@@ -147,7 +147,13 @@ impl Book {
         ] {
             self.add(&place, name, "packets", count, "emulator");
         }
-        self.add_signed(&place, "unexplained", "packets", ledger.unexplained(), "received + duplicated minus all above");
+        self.add_signed(
+            &place,
+            "unexplained",
+            "packets",
+            ledger.unexplained(),
+            "received + duplicated minus all above",
+        );
         self.add(&place, "handed out", "frames", ledger.frames_delivered, "emulator");
         self.add(&place, "arrived after it", "frames", far.received, "/proc/net/dev receive packets");
         self.add_signed(&place, "remainder out", "frames", out.remainder(), "handed out minus arrived");

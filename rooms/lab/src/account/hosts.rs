@@ -79,9 +79,7 @@ mod tests {
         let said = of_host(true, &full).unwrap();
         assert!(said.starts_with("host `b` reassembled 3 datagrams; 4100 fragments "), "{said}");
         assert!(said.contains("in hosts.b.setup: `sysctl -w net.ipv4.ipfrag_high_thresh="), "{said}");
-        assert!(
-            said.ends_with("and 2 datagrams were given up: fragments were missing after net.ipv4.ipfrag_time")
-        );
+        assert!(said.ends_with("and 2 datagrams were given up: fragments were missing after net.ipv4.ipfrag_time"));
         assert_eq!(of_host(false, &full), None);
         let six = of_host(false, &[("Ip6", "ReasmFails", 5)]).unwrap();
         assert!(six.contains("5 fragments") && six.contains("net.ipv6.ip6frag_high_thresh"), "{six}");

@@ -114,9 +114,7 @@ impl PathAccount<'_> {
         let mut told: Vec<String> = self.kernel_drops().iter().map(place).collect();
         let Balance { copies, others, .. } = self.balance().unwrap_or_default();
         if copies > 0 {
-            told.push(format!(
-                "more arrived than was sent: a host or router made {copies} copies"
-            ));
+            told.push(format!("more arrived than was sent: a host or router made {copies} copies"));
         }
         if others > 0 {
             told.push(format!("more arrived than was sent: {others} datagrams came from other senders"));

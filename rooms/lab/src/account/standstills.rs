@@ -103,7 +103,9 @@ impl Stood {
                 let (foreign, most) = (percent(foreign), scenario.run.max_foreign);
                 doubt(
                     &[Rate],
-                    format!("other programs used {foreign} of the CPUs, and none was left over (run.max_foreign is {most})"),
+                    format!(
+                        "other programs used {foreign} of the CPUs, and none was left over (run.max_foreign is {most})"
+                    ),
                 );
             }
         } else if own > MOST_OWN {

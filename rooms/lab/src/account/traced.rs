@@ -25,7 +25,8 @@ impl PathAccount<'_> {
     /// Why the trace is incomplete or missing.
     pub(super) fn trace_remarks(&self) -> Vec<String> {
         let missed = self.measured.trace.as_ref().map_or(0, |trace| trace.missed.total());
-        let missed = (missed > 0).then(|| format!("traced: {missed} events were missed, so the counts are lower bounds"));
+        let missed =
+            (missed > 0).then(|| format!("traced: {missed} events were missed, so the counts are lower bounds"));
         let untraced = self.measured.untraced.as_ref().map(|why| format!("not traced: {why}"));
         let traced = self.traced_drops().map(|drops| {
             let full = drops.iter().filter(|drop| is_full_buffer(drop));

@@ -99,7 +99,10 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
         ),
         _ => ensure!(traffic.rate.is_none(), "{key}.rate: only messages, and bulk over udp, are paced"),
     }
-    ensure!(traffic.interval.is_none() || traffic.rate.is_none(), "{key}.interval: not together with {key}.rate. Remove one.");
+    ensure!(
+        traffic.interval.is_none() || traffic.rate.is_none(),
+        "{key}.interval: not together with {key}.rate. Remove one."
+    );
     let batched = traffic.batch.is_some();
     ensure!(
         traffic.mode != Mode::Messages || batched || !interval(traffic).is_zero(),

@@ -106,7 +106,8 @@ impl Iperf3Settings {
 
 const PROGRAM: &str = "iperf3";
 
-const MISSING: &str = "iperf3: not found in PATH. Install it (apt-get install iperf3), or set traffic.engine = \"weir\".";
+const MISSING: &str =
+    "iperf3: not found in PATH. Install it (apt-get install iperf3), or set traffic.engine = \"weir\".";
 
 // Limits of src/iperf.h, the same from 3.9 to 3.20.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);

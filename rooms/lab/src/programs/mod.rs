@@ -278,10 +278,9 @@ impl Instance {
                 "{} lines in braces are not JSON (NaN and Infinity are not) and are in no column",
                 lines.broken
             )),
-            _ if lines.dropped > 0 => on_host(format!(
-                "its first {} lines are left out: it printed more than are kept",
-                lines.dropped
-            )),
+            _ if lines.dropped > 0 => {
+                on_host(format!("its first {} lines are left out: it printed more than are kept", lines.dropped))
+            }
             _ => unanswered.and_then(on_host),
         };
         let unheard = match &self.life.state {

@@ -77,9 +77,7 @@ impl Lines {
                 let begin: String = line.chars().take(SHOWN).collect();
                 format!("printed no JSON object: no line begins with a brace, the first is {begin:?}")
             }
-            None if stderr.last_object().is_some() => {
-                "printed JSON on standard error, not on standard output".into()
-            }
+            None if stderr.last_object().is_some() => "printed JSON on standard error, not on standard output".into(),
             None => "printed nothing on standard output".into(),
         }
     }

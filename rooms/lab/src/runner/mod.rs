@@ -149,10 +149,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
     }
     let written = store::write_manifest(&plan.dir, &manifest);
     written.map_err(|error| if plan.earlier.is_none() { error.at_the_start() } else { error })?;
-    testbed.stop.last_words(format!(
-        "ended without a report. `weir lab report {}` creates it.",
-        plan.dir.display()
-    ));
+    testbed.stop.last_words(format!("ended without a report. `weir lab report {}` creates it.", plan.dir.display()));
     let paths = manifest.network.iter().filter(|line| line.contains(" -> "));
     paths.for_each(|path| plan.tell(&path.replace("; ", "\n  ")));
     type Ended<'e> = &'e mut (dyn FnMut(Outcome) -> Result<()> + Send);

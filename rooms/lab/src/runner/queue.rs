@@ -101,7 +101,8 @@ impl<J: Send> Queue<J> {
             // The results of the others are kept. The panic itself is on standard error already.
             if workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0 {
                 let outcome = &mut lock(&outcome).1;
-                *outcome = std::mem::replace(outcome, Ok(())).and(Err(anyhow!("a cell panicked, a bug in Weir. Please report it.")));
+                *outcome = std::mem::replace(outcome, Ok(()))
+                    .and(Err(anyhow!("a cell panicked, a bug in Weir. Please report it.")));
             }
         });
         outcome.into_inner().unwrap_or_else(PoisonError::into_inner).1

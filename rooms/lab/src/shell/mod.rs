@@ -123,9 +123,8 @@ pub fn ledger(name: &str) -> Result<Ledger> {
 
 /// The answer of the keeper of a network that is up.
 fn tell(name: &str, request: &Request) -> Result<String> {
-    let (said, ..) = ask(name, request)?.with_context(|| {
-        format!("no network `{name}` is up. Start one with `weir lab shell SCENARIO HOST`.")
-    })?;
+    let (said, ..) = ask(name, request)?
+        .with_context(|| format!("no network `{name}` is up. Start one with `weir lab shell SCENARIO HOST`."))?;
     Ok(said)
 }
 

@@ -127,7 +127,10 @@ fn check_interfaces(node: &Node, links: &[Link]) -> Result<()> {
         ensure!(!interface.addresses.is_empty(), "{}: has no address on link `{link}`", node.key());
         if let Some(other) = node.interfaces[..number].iter().find(|other| other.segment == interface.segment) {
             let other = &links[other.link].name;
-            bail!("{}: links `{other}` and `{link}` are joined by switches, but a node has one link per segment", node.key());
+            bail!(
+                "{}: links `{other}` and `{link}` are joined by switches, but a node has one link per segment",
+                node.key()
+            );
         }
     }
     Ok(())

@@ -10,17 +10,11 @@ use crate::traces::Traces;
 
 /// The plan of one direction: its own values, and its steps.
 pub(super) fn plan(direction: &LinkDirection, traces: &Traces) -> Result<Plan> {
-    ensure!(
-        direction.repeat.is_none() || !direction.steps().is_empty(),
-        "`repeat` needs `steps`"
-    );
+    ensure!(direction.repeat.is_none() || !direction.steps().is_empty(), "`repeat` needs `steps`");
     let limited = |values: &LinkDirection| values.rate.is_some() || values.trace.is_some();
     let nothing_waits = |index: Option<usize>, values: &LinkDirection| {
         let at = index.map(|index| format!("steps[{index}]: ")).unwrap_or_default();
-        ensure!(
-            values.queue.is_none() || limited(values),
-            "{at}`queue` needs a `rate` or a `trace`"
-        );
+        ensure!(values.queue.is_none() || limited(values), "{at}`queue` needs a `rate` or a `trace`");
         anyhow::Ok(())
     };
     if !direction.steps().iter().any(|step| limited(&step.values)) {

@@ -102,7 +102,9 @@ impl Map<'_> {
         let shared = |segment| self.nodes[to].interfaces.iter().find(|interface| interface.segment == segment);
         let (near, far) = own.find_map(|own| Some((own, shared(own.segment)?))).with_context(|| {
             let [from, to] = [from, to].map(|node| &self.nodes[node].name);
-            format!("`{to}` is not on a segment with `{from}`. Join them by switches: routers do not forward multicast.")
+            format!(
+                "`{to}` is not on a segment with `{from}`. Join them by switches: routers do not forward multicast."
+            )
         })?;
         for (node, interface) in [(from, near), (to, far)] {
             ensure!(
@@ -182,7 +184,9 @@ impl Map<'_> {
     fn why_not(&self, from: usize, to: usize, ipv4: bool) -> String {
         let [from, to] = [from, to].map(|node| &self.nodes[node].name);
         let family = family(ipv4);
-        format!("no route from `{from}` to `{to}`. Join them by links, switches and routers; neighbors share an {family} subnet.")
+        format!(
+            "no route from `{from}` to `{to}`. Join them by links, switches and routers; neighbors share an {family} subnet."
+        )
     }
 }
 

@@ -259,8 +259,7 @@ fn an_address_of_a_whole_network_is_no_hosts() {
     let telemetry = &telemetry();
     let with = |address: &str| error(telemetry, &[("10.0.0.2/24", address)]);
     assert!(
-        with("10.0.0.0/24")
-            .contains("hosts.sender: 10.0.0.0 is the network address of 10.0.0.0/24. Use another one")
+        with("10.0.0.0/24").contains("hosts.sender: 10.0.0.0 is the network address of 10.0.0.0/24. Use another one")
     );
     assert!(with("10.0.0.255/24").contains("hosts.sender: 10.0.0.255 is the broadcast address of 10.0.0.0/24"));
 }

@@ -49,7 +49,9 @@ impl Call {
         let room = (LONGEST_LINE + 1).saturating_sub(self.line.len());
         match self.socket.by_ref().take(room as u64).read_until(b'\n', &mut self.line) {
             Ok(_) if self.line.ends_with(b"\n") => Ok(Some(serde_json::from_slice(&std::mem::take(&mut self.line))?)),
-            Ok(_) if self.line.len() > LONGEST_LINE => Err(io::Error::other("received something other than a control line")),
+            Ok(_) if self.line.len() > LONGEST_LINE => {
+                Err(io::Error::other("received something other than a control line"))
+            }
             Ok(_) => Err(io::Error::other("the other end closed the connection")),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),

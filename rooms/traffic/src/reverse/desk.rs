@@ -269,8 +269,8 @@ impl Desk {
             call.hear::<Line>()?;
         }
         // A client that has gone needs no answer.
-        let _ = call
-            .say(&Line::Refused("it agreed, but did not receive the token: the way there is blocked".to_owned()));
+        let _ =
+            call.say(&Line::Refused("it agreed, but did not receive the token: the way there is blocked".to_owned()));
         Err(io::Error::other("the token did not arrive"))
     }
 

@@ -29,10 +29,7 @@ impl Limits {
             return Err("it does not allow that. Start it with `weir recv --allow-reverse`.".to_owned());
         };
         if !self.settings.admits(peer) {
-            return Err(format!(
-                "it does not serve {}. Check its --from.",
-                peer.ip().to_canonical()
-            ));
+            return Err(format!("it does not serve {}. Check its --from.", peer.ip().to_canonical()));
         }
         if asked.version != VERSION {
             return Err(format!(

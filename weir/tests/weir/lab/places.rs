@@ -123,7 +123,11 @@ fn copies_that_a_host_makes_are_copies() {
     let ledger = record["ledger"].as_array().unwrap();
     let told = ledger.iter().find(|entry| entry["name"] == "copies that no link made");
     assert_eq!(told.map(|entry| entry["count"].as_i64().unwrap()), Some(100), "{}", record["remarks"]);
-    assert!(record["remarks"].to_string().contains("more arrived than was sent: a host or router made 100 copies"), "{}", record["remarks"]);
+    assert!(
+        record["remarks"].to_string().contains("more arrived than was sent: a host or router made 100 copies"),
+        "{}",
+        record["remarks"]
+    );
 }
 
 #[test]
