@@ -50,7 +50,7 @@ enum LabCommand {
         /// Result directory of the run.
         dir: PathBuf,
     },
-    /// Run a program on a host of a scenario's network, which is up as long as one runs.
+    /// Run a program on a host of a scenario's network, which is up while one runs.
     #[command(after_help = "Example:\n  weir lab shell telemetry receiver python3 receiver.py")]
     Shell(Shell),
     /// Change what links of a running network do to packets.

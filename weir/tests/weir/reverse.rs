@@ -257,7 +257,7 @@ fn limits_are_told_to_who_asks_for_more() {
         let to = listening.address.clone();
         for (flags, says) in [
             (&["--duration", "1s", "--rate", "2mbit"][..], "it sends at most 1mbit of IP packets"),
-            (&["--duration", "11s"], "it sends for at most 10s: ask for less (--duration, --count)"),
+            (&["--duration", "11s"], "it sends for at most 10s. Lower --duration or --count"),
         ] {
             let sent = run(&[&["send", "--to", &to, "--transport", transport, "-R"], flags].concat());
             let Ended { status, stdout, stderr } = sent;

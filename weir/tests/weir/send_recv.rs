@@ -334,7 +334,7 @@ fn a_forged_end_of_a_message_ends_nothing() {
     assert_eq!((status, &*said), (Some(0), ""));
     assert!(
         told.contains("  received    20")
-            && told.contains("end alone     1 announced ends of sessions of which nothing came"),
+            && told.contains("end alone     1 announced ends of sessions without messages"),
         "{told}"
     );
 }
@@ -396,9 +396,9 @@ fn errors_are_one_line_and_a_status() {
         (
             &["send", "--to", &taken, "-R", "--transport", "quic"],
             2,
-            "--reverse: not over quic, where only the end that",
+            "--reverse: not over quic. Use --transport",
         ),
-        (&["send", "--to", &taken, "--bidir", "--transport", "quic-datagram"], 2, "--bidir: not over quic-datagram, "),
+        (&["send", "--to", &taken, "--bidir", "--transport", "quic-datagram"], 2, "--bidir: not over quic-datagram. "),
         (&["recv", "--listen", &taken, "--allow-reverse", "--transport", "quic"], 2, "Use --transport udp or tcp at"),
         (&["send", "--to", &taken, "--quantum", "1ms"], 2, "--quantum: needs --pacing schedule"),
         (&["send", "--to", &taken, "--every", "1ms"], 2, "`1ms`: must be at least 10ms"),
@@ -413,11 +413,11 @@ fn errors_are_one_line_and_a_status() {
         (&["recv", "--listen", &taken, "--session", "70000"], 2, "70000 is not in 0..=65535"),
         (&["recv", "--listen", &taken, "--senders", "0"], 2, "0 is not in 1.."),
         (&["recv", "--listen", &taken, "--sessions", "2", "--senders", "5"], 2, "--senders 5: more than --sessions 2"),
-        (&["recv", "--listen", &taken, "--allow-reverse", "--reverse-duration", "0s"], 2, "`0s`: no time at all"),
+        (&["recv", "--listen", &taken, "--allow-reverse", "--reverse-duration", "0s"], 2, "`0s`: must be longer than 0"),
         (&["send", "-c", "127.0.0.1"], 2, "tip: send with `weir send --to ADDR:PORT`"),
         (&["send", "--to", &taken, "-t", "10"], 2, "tip: set the duration with `--duration 10s`"),
         (&["recv", "-s"], 2, "tip: receive with `weir recv --listen ADDR:PORT`"),
-        (&["recv", "--listen", &taken, "-p", "5201"], 2, "tip: the port is part of the address"),
+        (&["recv", "--listen", &taken, "-p", "5201"], 2, "tip: write the port in the address"),
     ];
     for (arguments, expected, message) in cases {
         let Ended { status, stderr, .. } = run(arguments);

@@ -25,7 +25,7 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         (
             "[path]",
             "[hosts.\"a\\u001bb\"]\naddresses = [\"10.0.0.9/24\"]\n[links.odd]\nends = [\"a\\u001bb\", \"s1\"]\n[path]",
-            "hosts.a\\u{1b}b: a name is not empty, and has no slashes and control",
+            "hosts.a\\u{1b}b: a name must not be empty or have slashes or control",
         ),
         (
             "y = \"delay_mean_us\"",
@@ -289,12 +289,12 @@ fn traffic_that_nothing_could_send_is_a_line_and_status_2() {
     let trace = format!("links.core.forward.trace={}", lab.path("bad.trace").display());
     let cases: [(&[&str], &str); 9] = [
         (&[&trace], "line 3: \"x\""),
-        (&["traffic.engine=iperf3", "traffic.mode=messages"], "traffic.engine: iperf3 sends in bulk only"),
+        (&["traffic.engine=iperf3", "traffic.mode=messages"], "traffic.engine: iperf3 sends only in bulk"),
         (&["traffic.engine=iperf3", "traffic.transport=quic"], "traffic.engine: iperf3 speaks tcp and udp, not quic"),
         (&["traffic.engine=iperf3", "run.duration=1500ms"], "whole"),
         (&["traffic.transport=udp"], "traffic.rate: bulk over udp needs a rate, e.g. \"500mbit\""),
         (&["traffic.rate=1mbit"], "traffic.rate: only messages, and bulk over udp, are paced"),
-        (&["traffic.transport=quic-datagram"], "traffic.transport: quic-datagram carries messages only"),
+        (&["traffic.transport=quic-datagram"], "traffic.transport: quic-datagram carries only messages"),
         (&["traffic.streams=0"], "traffic.streams: must be at least 1"),
         (&["links.access.forward.loss=[]"], "links.access.forward.loss=[]: "),
     ];

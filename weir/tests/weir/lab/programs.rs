@@ -136,14 +136,14 @@ fn mistakes_name_file_line_and_key() {
         ),
         (
             format!("{program}[columns]\nx.value = \"link.wire.forward.frame\"\n"),
-            "there is no field `frame`, did you mean `frames`?",
+            "no field `frame`, did you mean `frames`?",
         ),
         (
             format!("{program}[columns]\nx.value = \"run.duration\"\n"),
-            "there is no field `duration`, did you mean `duration_s`?",
+            "no field `duration`, did you mean `duration_s`?",
         ),
         (format!("{program}[columns]\nx.value = \"host.c.udp.InErrors\"\n"), "no host `c`"),
-        (format!("{program}[columns]\nx.value = \"q.n\"\n"), "columns.x.value: q.n: there is no program `q`"),
+        (format!("{program}[columns]\nx.value = \"q.n\"\n"), "columns.x.value: q.n: no program `q`"),
         (format!("{program}[columns]\nx.value = \"1 +\"\n"), "columns.x.value: a value is missing at the end"),
         (format!("{program}[columns]\nsent.value = \"1\"\n"), "columns.sent: there is a column of this name"),
         (
@@ -159,19 +159,19 @@ fn mistakes_name_file_line_and_key() {
         (format!("{program}stop = \"8s\"\n"), "programs[0].stop: 8s is after the window and drain of the cell, 700ms"),
         (
             format!("{program}[columns]\nx.value = \"host.b.udp.InErors\"\n"),
-            "there is no counter `InErors`, did you mean `InErrors`?",
+            "no counter `InErors`, did you mean `InErrors`?",
         ),
         (format!("{program}ready = \"maybe\"\n"), "`maybe`: write READY, none, or a port, e.g. \"port 6343\""),
         (
             format!("{program}stdin = \"{{wrod}}\"\n"),
-            "programs[0]: there is no {wrod} in [parameters], did you mean `word`?",
+            "programs[0]: no {wrod} in [parameters], did you mean `word`?",
         ),
         (
             format!("{program}poll = {{ every = \"1s\", get = \"ftp://x\" }}\n"),
             "programs[0].poll: `every` must be above 0",
         ),
-        (program.replace("\"a\"", "\"c\""), "programs[0].host: there is no"),
-        (program.replace("\"p\"", "\"link\""), "programs[0].name: \"link\": letters, digits and _"),
+        (program.replace("\"a\"", "\"c\""), "programs[0].host: no"),
+        (program.replace("\"p\"", "\"link\""), "programs[0].name: \"link\": use letters, digits and _"),
         (program.repeat(2), "programs[1].name: there already is a program `p`"),
         (String::new(), "traffic.mode: \"programs\" needs [[programs]]"),
     ] {

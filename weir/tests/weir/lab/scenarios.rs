@@ -25,7 +25,7 @@ fn a_scenario_that_ships_becomes_ones_own() {
     assert_eq!(said, "telemetry.toml: edit it, then run `weir lab run telemetry.toml`\n");
     assert_eq!(fs::read_to_string(dir.join("telemetry.toml")).unwrap(), shipped);
     // What it says can be done, also where a name alone would be that of a scenario that ships.
-    assert!(good(dir, &["init", "telemetry", "--out", "mine"]).ends_with("then `weir lab run ./mine`\n"));
+    assert!(good(dir, &["init", "telemetry", "--out", "mine"]).ends_with("then run `weir lab run ./mine`\n"));
     assert!(good(dir, &["check", "./mine"]).contains("\nname = \"telemetry\"\n"));
 
     fs::write(dir.join("telemetry.toml"), "# mine\n").unwrap();

@@ -187,9 +187,9 @@ fn links_of_a_shell_change_by_plan_and_by_hand() {
     assert_eq!(ledger["set"], serde_json::json!([["links.wire.forward.loss", "0%"]]), "what holds now");
 
     for (set, message) in [
-        ("traffic.port=7", "`traffic.port` stays while the network is up"),
-        ("links.wire.mtu=9000", "`links.wire.mtu` stays while the network is up"),
-        ("links.wire.mtu=100", "`links.wire.mtu` stays while the network is up"),
+        ("traffic.port=7", "`traffic.port` cannot change while the network is up"),
+        ("links.wire.mtu=9000", "`links.wire.mtu` cannot change while the network is up"),
+        ("links.wire.mtu=100", "`links.wire.mtu` cannot change while the network is up"),
         ("links.wire.forward.lsos=5%", "unknown key `lsos`, did you mean `loss`?"),
         ("links.wire.forward.loss=105%", "a share is between 0% and 100%"),
         ("links.wire.forward.loss=1%,2%", "Give each key one value"),
