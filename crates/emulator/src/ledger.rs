@@ -80,7 +80,7 @@ pub struct DirectionReport {
     pub unlisted_late: u64,
 }
 
-/// A time in which a packet was overdue by [`Late::LEAST`] or longer. Packets that wait at the same time are one.
+/// A time in which a packet was overdue by [`Late::MIN`] or longer. Packets that wait at the same time are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Late {
     /// When the first packet was due, ns of CLOCK_MONOTONIC.
@@ -91,7 +91,7 @@ pub struct Late {
 
 impl Late {
     /// Min lateness that is listed, ns.
-    pub const LEAST: Nanos = 1_000_000;
+    pub const MIN: Nanos = 1_000_000;
 }
 
 /// Both directions of a link.

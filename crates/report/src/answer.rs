@@ -18,7 +18,7 @@ pub struct Answer {
 }
 
 /// Max lines; of more only the first and the last ones are shown.
-const MOST_LINES: usize = 8;
+const MAX_LINES: usize = 8;
 
 /// A value between a line's ends is shown if it is beyond both by this factor: twice the widest usual interval of 5 %.
 const STANDS_OUT: f64 = 1.1;
@@ -102,7 +102,7 @@ fn courses(columns: Columns<'_>, chart: &Chart, cells: &[Cell<'_>]) -> Vec<Strin
         Some(format!("{name}{from} → {to} from {} to {}{beyond}", place(first.x), place(last.x)))
     };
     let mut lines: Vec<String> = arranged.lines.iter().filter_map(course).collect();
-    if let between @ MOST_LINES.. = lines.len() {
+    if let between @ MAX_LINES.. = lines.len() {
         let last = lines.pop();
         lines.truncate(1);
         lines.push(format!("… {} more …", between - 2));
@@ -117,12 +117,12 @@ fn span(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
     let fields = fields.filter_map(|cell| Some((cell.measured(&chart.value)?.value(), cell)));
     let mut fields: Vec<(f64, &Cell<'_>)> = fields.filter(|(value, _)| value.is_finite()).collect();
     fields.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let ((most, at_most), (least, at_least)) = (fields.first()?, fields.last()?);
-    let [most, words] = [most, least].map(|value| at_most.columns.words(&chart.value, *value));
+    let ((max, at_most), (min, at_least)) = (fields.first()?, fields.last()?);
+    let [max, words] = [max, min].map(|value| at_most.columns.words(&chart.value, *value));
     // All cells that carried nothing share the min.
-    let alike = fields.iter().filter(|(value, _)| value == least).count();
+    let alike = fields.iter().filter(|(value, _)| value == min).count();
     let whereabouts = if alike == 1 { format!("at {}", at_least.name) } else { format!("in {alike} cells") };
-    Some(format!("{most} at {} → {words} {whereabouts}", at_most.name))
+    Some(format!("{max} at {} → {words} {whereabouts}", at_most.name))
 }
 
 #[cfg(test)]

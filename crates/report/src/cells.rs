@@ -59,7 +59,7 @@ type Key<'a> = (&'a str, &'a [(String, String)]);
 /// Groups records by cell, in the order of first appearance. A cell with fewer axes than the others is an extra cell.
 pub fn group<'a>(columns: Columns<'a>, records: &'a [Record]) -> Vec<Cell<'a>> {
     let mut cells: Vec<Cell<'_>> = Vec::new();
-    let most = records.iter().map(|record| record.axes.len()).max().unwrap_or(0);
+    let max = records.iter().map(|record| record.axes.len()).max().unwrap_or(0);
     // By its axes too: records of several receivers of one cell are not repeats of each other.
     let mut known: HashMap<Key<'_>, usize> = HashMap::new();
     for record in records {
@@ -67,7 +67,7 @@ pub fn group<'a>(columns: Columns<'a>, records: &'a [Record]) -> Vec<Cell<'a>> {
         match cells.get_mut(index) {
             Some(cell) => cell.records.push(record),
             None => {
-                let beside = record.axes.len() < most;
+                let beside = record.axes.len() < max;
                 cells.push(Cell { name: &record.row.cell, records: vec![record], beside, columns });
             }
         }

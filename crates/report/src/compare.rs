@@ -34,7 +34,7 @@ pub const DEFAULT_COLUMNS: [&str; 3] = ["mbit_per_s", "delay_mean_us", "lost_sha
 pub const FEWEST_PAIRS: usize = 3;
 
 /// Assumed min deviation of repeats, relative to their mean: a few that are equal by chance prove nothing.
-const LEAST_DEVIATION: f64 = 0.001;
+const MIN_DEVIATION: f64 = 0.001;
 
 /// Two runs compared.
 #[derive(Clone, Debug, Serialize)]
@@ -269,10 +269,10 @@ fn test(a: &[f64], b: &[f64], column: &Column<'_>, least: f64) -> Result<(Differ
     let mean = a.iter().chain(b).sum::<f64>() / (2 * pairs) as f64;
     let has_zero = a.iter().chain(b).any(|value| *value <= 0.0);
     let difference = match column.kind == Kind::Share {
-        true => paired::paired(a, b, LEAST_DEVIATION * mean.abs()).map(|d| (d, false, least * mean.min(1.0 - mean))),
+        true => paired::paired(a, b, MIN_DEVIATION * mean.abs()).map(|d| (d, false, least * mean.min(1.0 - mean))),
         // For percentages 0 is an ordinary value: a difference instead of a ratio.
         _ if has_zero && column.unit == "%" => {
-            paired::paired(a, b, LEAST_DEVIATION * mean.abs()).map(|d| (d, false, least * mean.abs()))
+            paired::paired(a, b, MIN_DEVIATION * mean.abs()).map(|d| (d, false, least * mean.abs()))
         }
         false if has_zero => {
             return match a == b {
@@ -282,7 +282,7 @@ fn test(a: &[f64], b: &[f64], column: &Column<'_>, least: f64) -> Result<(Differ
         }
         false => {
             let ln = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
-            paired::paired(&ln(a), &ln(b), LEAST_DEVIATION).map(|d| (d, true, least.ln_1p()))
+            paired::paired(&ln(a), &ln(b), MIN_DEVIATION).map(|d| (d, true, least.ln_1p()))
         }
     };
     difference.ok_or_else(|| "a value is not finite".into())

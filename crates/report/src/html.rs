@@ -19,7 +19,7 @@ use crate::store::{self, StoreError};
 use crate::{charts, comparison, summary, timelines};
 
 /// Max rows of a page; `results.csv` has the rest. A browser needs about a second for these.
-const MOST_ROWS: usize = 2000;
+const MAX_ROWS: usize = 2000;
 
 /// Max points of all timelines: about 2 MB.
 const POINTS: usize = 150_000;
@@ -95,7 +95,7 @@ impl<'a> Page<'a> {
         lines.for_each(|line| *line = line.replace(" %", "\u{a0}%"));
         let published = manifest.published.as_ref();
         let compared = published.map(|published| comparison::compare(known, published, cells)).unwrap_or_default();
-        let shown = &records[..records.len().min(MOST_ROWS)];
+        let shown = &records[..records.len().min(MAX_ROWS)];
         let (names, constant) = split_constant(known, &columns::names(records), records);
         Ok(Self {
             css: include_str!("../templates/report.css"),
@@ -257,15 +257,15 @@ struct Detail<'a> {
 fn details(known: Columns<'_>, records: &[Record]) -> io::Result<String> {
     let names = timelines::quantities(&records.iter().collect::<Vec<_>>());
     let lines: usize = records.iter().map(|record| record.timelines.len()).sum();
-    let most = (POINTS / lines.max(1)).clamp(24, 200);
-    let detail = |record| Detail::new(record, &names, most);
+    let max = (POINTS / lines.max(1)).clamp(24, 200);
+    let detail = |record| Detail::new(record, &names, max);
     let quantities = names.iter().map(|name| (timelines::heading(name), known.unit(name))).collect();
     let details = Details { quantities, cells: records.iter().map(detail).collect() };
     Ok(serde_json::to_string(&details)?.replace('<', "\\u003c"))
 }
 
 impl<'a> Detail<'a> {
-    fn new(record: &'a Record, names: &[&str], most: usize) -> Self {
+    fn new(record: &'a Record, names: &[&str], max: usize) -> Self {
         let samples = [
             ("one-way delay", &record.delays),
             ("emulator's lateness", &record.lateness),
@@ -276,7 +276,7 @@ impl<'a> Detail<'a> {
             let index = names.iter().position(|known| *known == name).unwrap_or_default();
             let rounded = |value: f64| format::significant(value, 4).parse().ok();
             let mut points = Vec::new();
-            for part in timelines::thinned_parts(timeline, most) {
+            for part in timelines::thinned_parts(timeline, max) {
                 points.extend(points.last().map(|&(t, _): &(f64, _)| (t, None)));
                 points.extend(part.into_iter().map(|(t, value)| ((t * 1e3).round() / 1e3, rounded(value))));
             }

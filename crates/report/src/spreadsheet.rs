@@ -178,9 +178,9 @@ fn matrix_sheet(
         let first = (top + 2, 1);
         table(sheet, top, &words, (down, across), &grid, &values, &number(known, column))?;
         let lower = known.get(column).is_some_and(|column| column.better == Some(columns::Better::Lower));
-        let (middle, most) = if lower { ("#FBE3D6", "#F2B08C") } else { ("#DCEBF5", "#8FBFDD") };
+        let (middle, max) = if lower { ("#FBE3D6", "#F2B08C") } else { ("#DCEBF5", "#8FBFDD") };
         let scale = ConditionalFormat3ColorScale::new().set_midpoint(ConditionalFormatType::Percentile, 50);
-        let scale = scale.set_minimum_color("#FFFFFF").set_midpoint_color(middle).set_maximum_color(most);
+        let scale = scale.set_minimum_color("#FFFFFF").set_midpoint_color(middle).set_maximum_color(max);
         sheet.add_conditional_format(first.0, 1, top + 1 + height, width, &scale)?;
         sheet.set_column_range_width(1, width, 13)?;
         sheet.insert_chart(top, width + 2, &native(chart, &name, first, (height, width), &grid, &values))?;

@@ -243,14 +243,14 @@ fn next_call(text: &str) -> Result<Option<Call<'_>>, String> {
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
         let word = &text[at..][..text[at..].find(|c: char| !is_name(c)).unwrap_or(text.len() - at)];
-        let behind = &text[at + word.len()..];
+        let after_word = &text[at + word.len()..];
         if c == '{' {
             at += text[at..].find('}').map_or(text.len() - at, |end| end + 1);
         } else if word.is_empty() {
             at += c.len_utf8();
         } else {
             if FUNCTIONS.contains(&word)
-                && let Some(inside) = behind.trim_start().strip_prefix('(')
+                && let Some(inside) = after_word.trim_start().strip_prefix('(')
                 && let Some((arguments, after)) = split_arguments(inside)
             {
                 let (count, takes) = match word {

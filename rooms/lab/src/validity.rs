@@ -32,8 +32,8 @@ impl Conduct {
         let mut doubts = BTreeMap::new();
         let (share, place) = self.share();
         let stood = format!("{place} stood still for {:.2} % of the time", share * 100.0);
-        let mut doubt_above = |statistic, most: f64| {
-            if share > most {
+        let mut doubt_above = |statistic, max: f64| {
+            if share > max {
                 doubts.insert(statistic, stood.clone());
             }
         };
@@ -45,8 +45,7 @@ impl Conduct {
         let Some((mean, largest)) = self.delays_s else { return doubts };
         // A standstill delays its share of the messages, each by half of its length on average.
         let added = |lengths: &Vec<f64>| {
-            let cost =
-                |length: &f64| length + if self.is_tcp && *length >= LEAST_TIMEOUT { LEAST_TIMEOUT } else { 0.0 };
+            let cost = |length: &f64| length + if self.is_tcp && *length >= MIN_TIMEOUT { MIN_TIMEOUT } else { 0.0 };
             lengths.iter().map(|length| cost(length).powi(2)).sum::<f64>() / (2.0 * self.window_s)
         };
         let added = self.standstills.values().map(added).fold(0.0, f64::max);
@@ -64,7 +63,7 @@ impl Conduct {
 }
 
 /// TCP's min retransmission timeout (TCP_RTO_MIN, include/net/tcp.h), s: a shorter standstill causes no retransmission.
-const LEAST_TIMEOUT: f64 = 0.2;
+const MIN_TIMEOUT: f64 = 0.2;
 
 #[cfg(test)]
 mod tests {

@@ -106,7 +106,7 @@ pub fn longest_stall(looks: &[Look]) -> Option<Duration> {
 
 /// The share of readings with the buffer at least this full. `None` without readings.
 pub fn share_above(looks: &[Look], fraction: f64) -> Option<f64> {
-    let above = |look: &&Look| f64::from(look.level.bytes) >= fraction * f64::from(look.level.most);
+    let above = |look: &&Look| f64::from(look.level.bytes) >= fraction * f64::from(look.level.max);
     (!looks.is_empty()).then(|| looks.iter().filter(above).count() as f64 / looks.len() as f64)
 }
 
@@ -117,7 +117,7 @@ mod tests {
     fn looks(seen: &[(u32, u64)]) -> Vec<Look> {
         let look = |(at, &(bytes, reads)): (u64, &(u32, u64))| Look {
             at: Duration::from_millis(at),
-            level: Level { bytes, most: 100, reads },
+            level: Level { bytes, max: 100, reads },
         };
         (0..).zip(seen).map(look).collect()
     }

@@ -135,7 +135,7 @@ impl Account {
     }
 
     /// The ledger of messages to `peer`, from its report. `None`: it did not report.
-    pub fn told(peer: SocketAddr, session: u16, report: &SendReport, told: Option<&Self>) -> Self {
+    pub fn reported(peer: SocketAddr, session: u16, report: &SendReport, reported: Option<&Self>) -> Self {
         let unknown = Self {
             received: None,
             duplicated: None,
@@ -143,7 +143,7 @@ impl Account {
             delay_n: None,
             ..Self::nothing(peer, session, None)
         };
-        let received = told.and_then(|told| told.lost.and(told.received));
+        let received = reported.and_then(|reported| reported.lost.and(reported.received));
         Self {
             peer: canonical(peer),
             incarnation: Some(report.incarnation).filter(|&incarnation| incarnation != 0),
@@ -152,7 +152,7 @@ impl Account {
             lost: received.map(|received| report.sent.saturating_sub(received)),
             shortfall: report.due.map(|_| report.shortfall()),
             to_peer: true,
-            ..told.cloned().unwrap_or(unknown)
+            ..reported.cloned().unwrap_or(unknown)
         }
     }
 

@@ -40,7 +40,7 @@ pub(super) struct Watch {
     /// Time between polls. `None`: the delay is too short.
     interval: Option<Nanos>,
     /// The last event of epoll.
-    told: Nanos,
+    last_event: Nanos,
     /// The next poll. `None`: epoll reports.
     pub(super) look_at: Option<Nanos>,
 }
@@ -52,7 +52,7 @@ impl Links {
         for (side, port) in [&link.a, &link.b].into_iter().enumerate() {
             // A port that is not attached closes with its owner, which ends the watch.
             epoll
-                .add(port.fd(), told_by_epoll((2 * slot + side) as u32))
+                .add(port.fd(), epoll_event((2 * slot + side) as u32))
                 .map_err(|error| Error::Attach { link: link.name.clone(), source: error.into() })?;
         }
         let directions = [Pipeline::new(link.forward), Pipeline::new(link.backward)];
@@ -114,13 +114,13 @@ impl Link {
         let (port, watch) = (&self.ports[side], &mut self.watches[side]);
         let Some(interval) = watch.interval else { return };
         if watch.look_at.is_some() {
-            if count == 0 && epoll.modify(port.fd(), &mut told_by_epoll(number)).is_ok() {
+            if count == 0 && epoll.modify(port.fd(), &mut epoll_event(number)).is_ok() {
                 watch.look_at = None;
                 return;
             }
         } else {
-            let dense = now - watch.told < interval;
-            watch.told = now;
+            let dense = now - watch.last_event < interval;
+            watch.last_event = now;
             if !dense || epoll.modify(port.fd(), &mut EpollEvent::empty()).is_err() {
                 return;
             }
@@ -142,7 +142,7 @@ impl Link {
         let port = &self.ports[side];
         let watch = Watch::new(self.directions[side].least_delay(), port.receive_buffer());
         let polled = std::mem::replace(&mut self.watches[side], watch).look_at;
-        if polled.is_some() && epoll.modify(port.fd(), &mut told_by_epoll(number)).is_err() {
+        if polled.is_some() && epoll.modify(port.fd(), &mut epoll_event(number)).is_err() {
             // The thread continues polling if epoll cannot report.
             self.watches[side].look_at = polled;
         }
@@ -159,13 +159,13 @@ impl Watch {
     fn new(least_delay: Nanos, receive_buffer: usize) -> Self {
         // Up to 32 Gbit/s of kernel memory must fit into the buffer meanwhile.
         let interval = (least_delay / 2).min(LONGEST_INTERVAL).min(receive_buffer as Nanos / 4);
-        Self { interval: (interval >= SHORTEST_INTERVAL).then_some(interval), told: 0, look_at: None }
+        Self { interval: (interval >= SHORTEST_INTERVAL).then_some(interval), last_event: 0, look_at: None }
     }
 }
 
 const SHORTEST_INTERVAL: Nanos = 100_000;
 const LONGEST_INTERVAL: Nanos = 1_000_000;
 
-fn told_by_epoll(number: u32) -> EpollEvent {
+fn epoll_event(number: u32) -> EpollEvent {
     EpollEvent::new(EpollFlags::EPOLLIN, number.into())
 }

@@ -129,7 +129,7 @@ impl Delay {
 impl Distribution {
     pub(super) fn validate(self) -> Result<(), InvalidImpairment> {
         match self {
-            Distribution::Uniform(most) => delay("variation.uniform", most),
+            Distribution::Uniform(max) => delay("variation.uniform", max),
             Distribution::Exponential(mean) => delay("variation.exponential", mean),
             Distribution::Normal(mean, deviation) => {
                 delay("variation.normal.mean", mean)?;
@@ -141,7 +141,7 @@ impl Distribution {
     /// Whether it adds nothing.
     pub(super) fn is_zero(&self) -> bool {
         match self {
-            Distribution::Uniform(most) => most.is_zero(),
+            Distribution::Uniform(max) => max.is_zero(),
             Distribution::Normal(mean, deviation) => mean.is_zero() && deviation.is_zero(),
             Distribution::Exponential(mean) => mean.is_zero(),
         }
@@ -150,7 +150,7 @@ impl Distribution {
     /// Its mean, to the nanosecond, without the time that packets wait for one another.
     pub(super) fn mean(self) -> Duration {
         match self {
-            Distribution::Uniform(most) => most / 2,
+            Distribution::Uniform(max) => max / 2,
             Distribution::Normal(mean, deviation) if deviation.is_zero() => mean,
             Distribution::Normal(mean, deviation) => {
                 // Values below 0 become 0.
@@ -171,8 +171,8 @@ impl Distribution {
         };
         let draw = flow.draw(first, index);
         match self {
-            Distribution::Uniform(most) => {
-                let values = u128::from(nanos(most)) + 1;
+            Distribution::Uniform(max) => {
+                let values = u128::from(nanos(max)) + 1;
                 ((u128::from(draw) * values) >> 64) as Nanos
             }
             Distribution::Normal(mean, deviation) => {

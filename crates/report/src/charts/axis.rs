@@ -113,8 +113,8 @@ impl Axis {
 
     /// The same, with values beyond an end moved to it.
     pub(super) fn clamped(&self, value: f64) -> f64 {
-        let least = if self.scale == Scale::Log { self.low * 1e-3 } else { f64::NEG_INFINITY };
-        if value.is_nan() { 0.0 } else { self.share(value.max(least)).clamp(0.0, 1.0) }
+        let min = if self.scale == Scale::Log { self.low * 1e-3 } else { f64::NEG_INFINITY };
+        if value.is_nan() { 0.0 } else { self.share(value.max(min)).clamp(0.0, 1.0) }
     }
 
     fn share(&self, value: f64) -> f64 {

@@ -8,7 +8,7 @@ use weir_units::format;
 
 use super::axis::Axis;
 use super::palette::Rgb;
-use super::plot::MOST_MARKED;
+use super::plot::MAX_MARKED;
 use super::svg::{Anchor, Svg, width_of};
 use super::{WIDTH, known};
 use crate::cells::{Cell, Measured};
@@ -23,7 +23,7 @@ const WIDEST: f64 = 96.0;
 /// Min width of a field with a number.
 const NARROWEST: f64 = 18.0;
 /// Max grids of one picture; the results have the others.
-const MOST_GRIDS: usize = 100;
+const MAX_GRIDS: usize = 100;
 /// Number of colours of a map without numbers.
 const STEPS: f64 = 63.0;
 
@@ -54,7 +54,7 @@ pub(super) fn render(chart: &Chart, cells: &[Cell<'_>]) -> String {
         Scale::Linear => Axis::linear(&[low, high], false, units[2]),
         Scale::Log => Axis::log(&[low, high], units[2]).tight(&[low, high]),
     };
-    let crowded = grids.iter().map(|grid| grid.rows.len() * grid.columns.len()).sum::<usize>() > MOST_MARKED;
+    let crowded = grids.iter().map(|grid| grid.rows.len() * grid.columns.len()).sum::<usize>() > MAX_MARKED;
     HeatMap { chart, units, axis, crowded }.render(&grids)
 }
 
@@ -62,7 +62,7 @@ impl HeatMap<'_> {
     fn render(&self, grids: &[Grid<'_>]) -> String {
         let named = grids.iter().any(|grid| !grid.name.is_empty());
         let heading = if named { 28.0 } else { 0.0 };
-        let drawn = &grids[..grids.len().min(MOST_GRIDS)];
+        let drawn = &grids[..grids.len().min(MAX_GRIDS)];
         let left_out = grids.len() - drawn.len();
         let inner: f64 = drawn.iter().map(|grid| grid.rows.len() as f64 * ROW + 52.0 + heading).sum();
         let inner = if drawn.is_empty() { 80.0 } else { inner };

@@ -52,16 +52,16 @@ impl Line {
             here.retain(|point| point.valid == valid);
             here.sort_by(|a, b| a.y.total_cmp(&b.y));
             let count = here.len();
-            let (least, most) = (here[0].y, here[count - 1].y);
+            let (min, max) = (here[0].y, here[count - 1].y);
             let mut median = here.swap_remove(count / 2);
             if count > 1 {
                 let word = |value| known.words(&chart.y, value);
-                let [at, y, least_word, most_word] =
-                    [known.words(&chart.x, median.x), word(median.y), word(least), word(most)];
+                let [at, y, min_word, max_word] =
+                    [known.words(&chart.x, median.x), word(median.y), word(min), word(max)];
                 let mark = if valid { "" } else { ", not valid" };
                 median.tooltip =
-                    format!("{}, {at}: {y}, median of {count} cells ({least_word} to {most_word}){mark}", self.name);
-                median.interval = Some((least, most));
+                    format!("{}, {at}: {y}, median of {count} cells ({min_word} to {max_word}){mark}", self.name);
+                median.interval = Some((min, max));
             }
             summed.push(median);
         }
@@ -145,7 +145,7 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
     // A line of one point is a point: tooltips name points in the same place, not a legend of all.
     let single = lines.iter().filter(|line| line.points.len() < 2).count();
     let many = cells.len() > MANY;
-    if lines.len() > MOST_SINGLE && 2 * single > lines.len() || lines.len() > MOST_NAMED && many {
+    if lines.len() > MAX_SINGLE && 2 * single > lines.len() || lines.len() > MAX_NAMED && many {
         split = &[];
         lines = drawn(chart, cells, &words, split, &further);
     }
@@ -212,11 +212,11 @@ fn drawn(chart: &Chart, cells: &[Cell<'_>], words: &[String], split: &[String], 
 }
 
 /// Max lines that mostly have one point; more become points of their series.
-const MOST_SINGLE: usize = 12;
+const MAX_SINGLE: usize = 12;
 
 /// With more cells than these, a chart limits its lines, and shows one point for all in the same place.
 const MANY: usize = 500;
-const MOST_NAMED: usize = 28;
+const MAX_NAMED: usize = 28;
 
 /// A value of the series as text: a number with its unit.
 fn in_words(known: Columns<'_>, series: &str, key: &str) -> String {

@@ -12,7 +12,7 @@ const LEFT: f64 = 78.0;
 const RIGHT: f64 = 28.0;
 
 /// Max points with tooltips; more are dots: a browser takes seconds for thousands of elements.
-pub(super) const MOST_MARKED: usize = 1500;
+pub(super) const MAX_MARKED: usize = 1500;
 
 /// A chart.
 #[derive(Default)]
@@ -209,7 +209,7 @@ impl Frame<'_> {
         }
         svg.line((LEFT, self.bottom), (self.right, self.bottom), "class=\"axis\"");
         self.x_axis(svg, false);
-        let crowded = curves.iter().flat_map(|curve| &curve.parts).map(Vec::len).sum::<usize>() > MOST_MARKED;
+        let crowded = curves.iter().flat_map(|curve| &curve.parts).map(Vec::len).sum::<usize>() > MAX_MARKED;
         curves.iter().for_each(|curve| self.intervals(svg, curve, crowded));
         for (index, curve) in curves.iter().enumerate() {
             self.curve(svg, curve, crowded, curves[..index].iter().any(|earlier| self.hides(curve, earlier)));

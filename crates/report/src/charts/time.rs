@@ -11,13 +11,13 @@ use crate::record::{Chart, Record};
 use crate::timelines;
 
 /// Max points of a line: more than two per pixel are not visible.
-const MOST_POINTS: usize = 600;
+const MAX_POINTS: usize = 600;
 
 /// Max lines of one panel: the seven colours three times, with different dashes.
-const MOST_LINES: usize = 21;
+const MAX_LINES: usize = 21;
 
 /// Max bands of a record.
-const MOST_BANDS: usize = 200;
+const MAX_BANDS: usize = 200;
 
 /// The column that decides whether a cell's delays are valid.
 const DELAYS: &str = "delay_p50_us";
@@ -43,7 +43,7 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
         parts.extend((!which.is_empty()).then(|| format!("connection {which}")));
         let name = parts.join(", ");
         let index = series.iter().position(|known| *known == name);
-        if index.is_none() && series.len() == MOST_LINES {
+        if index.is_none() && series.len() == MAX_LINES {
             left_out.extend((!left_out.contains(&name)).then_some(name));
             continue;
         }
@@ -52,7 +52,7 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
             series.len() - 1
         });
         let point = |(x, y)| Point { x, y, valid: true, ..Point::default() };
-        let parts = timelines::thinned_parts(timeline, MOST_POINTS);
+        let parts = timelines::thinned_parts(timeline, MAX_POINTS);
         end = parts.iter().flatten().map(|(x, _)| *x).fold(end, f64::max);
         let parts = parts.into_iter().map(|part| part.into_iter().map(point).collect()).collect();
         curves[panel].push(Curve { series, parts, joined: true, ..Curve::default() });
@@ -97,7 +97,7 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
 fn bands(records: &[&Record], end: f64) -> Vec<Band> {
     let mut bands = Vec::new();
     for record in records {
-        for still in timelines::longest(&record.standstills.list, MOST_BANDS) {
+        for still in timelines::longest(&record.standstills.list, MAX_BANDS) {
             let tooltip = format!("{} stood still for {} ms", still.place, format::short(still.ms));
             bands.push(Band { from: still.at_s, to: still.at_s + still.ms / 1e3, tooltip });
         }
@@ -112,8 +112,8 @@ fn bands(records: &[&Record], end: f64) -> Vec<Band> {
 pub(super) fn distribution(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
     let lines = cells.iter().map(|cell| (cell.name.to_owned(), quantiles(cell))).filter(|(_, line)| !line.is_empty());
     let mut lines: Vec<(String, Vec<(f64, Point)>)> = lines.collect();
-    let left_out = lines.len().saturating_sub(MOST_LINES);
-    lines.truncate(MOST_LINES);
+    let left_out = lines.len().saturating_sub(MAX_LINES);
+    lines.truncate(MAX_LINES);
     let mut shares: Vec<f64> = lines.iter().flat_map(|(_, line)| line).map(|(q, _)| *q).collect();
     shares.sort_by(f64::total_cmp);
     shares.dedup();

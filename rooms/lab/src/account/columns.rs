@@ -180,7 +180,7 @@ impl PathAccount<'_> {
         let course = self.times.iter().map(|times| ("largest_delay_us", times.course.clone()));
         let point = |look: &Look| ((look.at.as_secs_f64() * 1e4).round() / 1e4, f64::from(look.level.bytes));
         let level: Vec<_> = self.looks().iter().map(point).collect();
-        let level = [("buffer_level_bytes", timelines::thinned(&level, MOST_POINTS))];
+        let level = [("buffer_level_bytes", timelines::thinned(&level, MAX_POINTS))];
         let all = course.chain(level).filter(|(_, points)| !points.is_empty());
         all.map(|(name, points)| Timeline { name: name.into(), points }).collect()
     }
@@ -244,12 +244,12 @@ fn of_bulk(report: &BulkReport) -> Vec<Timeline> {
     let mut streams: BTreeMap<u32, Vec<&Sample>> = BTreeMap::new();
     report.samples.iter().for_each(|sample| streams.entry(sample.stream).or_default().push(sample));
     for (stream, samples) in streams {
-        let behind = if stream == 0 { String::new() } else { format!(" #{}", stream + 1) };
+        let suffix = if stream == 0 { String::new() } else { format!(" #{}", stream + 1) };
         let mut add = |name: &str, of: fn(&Sample) -> Option<f64>| {
             let point = |sample: &&Sample| Some((sample.at.as_secs_f64(), of(sample)?));
             let points: Vec<_> = samples.iter().filter_map(point).collect();
             if !points.is_empty() {
-                timelines.push(Timeline { name: format!("{name}{behind}"), points });
+                timelines.push(Timeline { name: format!("{name}{suffix}"), points });
             }
         };
         add("cwnd_bytes", |sample| Some(sample.congestion_window as f64));
@@ -271,7 +271,7 @@ fn offered(sent: &SendReport) -> Option<f64> {
 const NEARLY_FULL: f64 = 0.9;
 
 /// Max points of a timeline.
-const MOST_POINTS: usize = 400;
+const MAX_POINTS: usize = 400;
 
 #[cfg(test)]
 mod tests {

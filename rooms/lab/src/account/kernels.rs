@@ -120,7 +120,7 @@ pub(super) fn drops(
     for node in nodes(topology, hops) {
         let Some(kernel) = &kernels[node] else { continue };
         let causes = Counters::of(node, topology, kernel, links).drops(ipv4);
-        allowed.extend(causes.into_iter().map(|(cause, sure, most)| (node, cause, sure, most)));
+        allowed.extend(causes.into_iter().map(|(cause, sure, max)| (node, cause, sure, max)));
     }
     apportion(missing, allowed)
 }
@@ -128,14 +128,14 @@ pub(super) fn drops(
 /// Distributes missing packets over nodes and causes, each with its certain and its max number.
 fn apportion(missing: u64, allowed: Vec<(usize, Cause, u64, u64)>) -> Vec<KernelDrop> {
     let mut left = missing;
-    let mut take = |most: u64| {
-        let taken = most.min(left);
+    let mut take = |max: u64| {
+        let taken = max.min(left);
         left -= taken;
         taken
     };
     let mut drops = Vec::new();
-    for (node, cause, sure, most) in allowed {
-        drops.push((KernelDrop { node, cause, packets: take(sure) }, most - sure));
+    for (node, cause, sure, max) in allowed {
+        drops.push((KernelDrop { node, cause, packets: take(sure) }, max - sure));
     }
     for sure in [true, false] {
         for (drop, more) in drops.iter_mut().filter(|(drop, _)| (drop.packets > 0) == sure) {
@@ -150,7 +150,7 @@ fn apportion(missing: u64, allowed: Vec<(usize, Cause, u64, u64)>) -> Vec<Kernel
 /// Max drops of a router, of both families.
 pub(super) fn most_drops(node: usize, topology: &Topology, kernel: &Snmp, links: &[LinkReading]) -> u64 {
     let counters = Counters::of(node, topology, kernel, links);
-    [true, false].into_iter().flat_map(|ipv4| counters.drops(ipv4)).map(|(_, _, most)| most).sum()
+    [true, false].into_iter().flat_map(|ipv4| counters.drops(ipv4)).map(|(_, _, max)| max).sum()
 }
 
 /// ICMP messages that a node sent by itself, without receiving them.
@@ -175,7 +175,7 @@ mod tests {
     fn what_no_counter_allows_for_stays_missing() {
         let kernel = Snmp::default();
         let counters = Counters { kernel: &kernel, kind: Kind::Host, received: 0, sent: 0, control: 0 };
-        let allowed = counters.drops(true).into_iter().map(|(cause, sure, most)| (0, cause, sure, most));
+        let allowed = counters.drops(true).into_iter().map(|(cause, sure, max)| (0, cause, sure, max));
         assert!(apportion(19, allowed.collect()).is_empty());
     }
 

@@ -111,15 +111,15 @@ impl PathAccount<'_> {
             let node = &self.measured.topology.nodes[*node];
             format!("{packets} datagrams were dropped on {} `{}`: {}", node.kind, node.name, cause.0)
         };
-        let mut told: Vec<String> = self.kernel_drops().iter().map(place).collect();
+        let mut remarks: Vec<String> = self.kernel_drops().iter().map(place).collect();
         let Balance { copies, others, .. } = self.balance().unwrap_or_default();
         if copies > 0 {
-            told.push(format!("more arrived than was sent: a host or router made {copies} copies"));
+            remarks.push(format!("more arrived than was sent: a host or router made {copies} copies"));
         }
         if others > 0 {
-            told.push(format!("more arrived than was sent: {others} datagrams came from other senders"));
+            remarks.push(format!("more arrived than was sent: {others} datagrams came from other senders"));
         }
-        told
+        remarks
     }
 }
 

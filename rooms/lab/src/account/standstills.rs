@@ -49,7 +49,7 @@ impl Stood {
             place: s.place.clone(),
         };
         let all: Vec<_> = self.all.iter().map(entry).collect();
-        let list: Vec<_> = timelines::longest(&all, MOST_LISTED).into_iter().cloned().collect();
+        let list: Vec<_> = timelines::longest(&all, MAX_LISTED).into_iter().cloned().collect();
         let more = (all.len() - list.len()) as u64 + self.more;
         let resolution_ms = Machine::RESOLUTION.as_secs_f64() * 1e3;
         Standstills { origin_ns: self.window.start, resolution_ms, list, more }
@@ -93,22 +93,22 @@ impl Stood {
         };
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let planned = scenario.run.duration.duration().as_secs_f64();
-        if measured.traffic.stopped && conduct.window_s < LEAST_USED * planned {
+        if measured.traffic.stopped && conduct.window_s < MIN_USED * planned {
             let why = format!("stopped after {:.1} s of {planned} s: too short to judge", conduct.window_s);
             doubt(&[Rate, Mean, P50, P99, P999, Max], why);
         }
         let (foreign, own) = (measured.foreign, 1.0 - measured.idle - measured.foreign);
         if scenario.traffic.mode == Mode::Bulk || measured.load.is_some() {
             if foreign > scenario.run.max_foreign.fraction() && measured.idle < LEFT_OVER {
-                let (foreign, most) = (percent(foreign), scenario.run.max_foreign);
+                let (foreign, max) = (percent(foreign), scenario.run.max_foreign);
                 doubt(
                     &[Rate],
                     format!(
-                        "other programs used {foreign} of the CPUs, and none was left over (run.max_foreign is {most})"
+                        "other programs used {foreign} of the CPUs, and none was left over (run.max_foreign is {max})"
                     ),
                 );
             }
-        } else if own > MOST_OWN {
+        } else if own > MAX_OWN {
             // Heartbeats and the emulator are not late then: they run before messages.
             let why = format!("the lab used {} of the CPUs: run fewer cells at once (--jobs)", percent(own));
             doubt(&[Mean, P50, P99, P999, Max], why);
@@ -122,13 +122,13 @@ fn seconds(time: Nanos) -> f64 {
 }
 
 /// From this part of its time on a stopped cell counts as a shorter one.
-const LEAST_USED: f64 = 0.1;
+const MIN_USED: f64 = 0.1;
 
 /// From this share of the CPUs on messages wait for the lab.
-const MOST_OWN: f64 = 0.9;
+const MAX_OWN: f64 = 0.9;
 
 /// With this much of the CPUs left over, other programs take nothing from the lab.
 const LEFT_OVER: f64 = 0.25;
 
 /// Max standstills in a record: the longest ones.
-const MOST_LISTED: usize = 500;
+const MAX_LISTED: usize = 500;

@@ -118,11 +118,11 @@ impl Writer {
     }
 
     /// Copies the frames in the socket, up to this many since the start.
-    fn drain(&mut self, most: u64) -> Result<()> {
+    fn drain(&mut self, max: u64) -> Result<()> {
         loop {
             let out = &mut self.out;
             let count = self.tap.receive(|frame| {
-                if out.written + out.pending_packets < most {
+                if out.written + out.pending_packets < max {
                     pcapng::packet(&mut out.pending, &packet(&frame));
                     out.pending_packets += 1;
                 }
@@ -130,7 +130,7 @@ impl Writer {
             if self.out.pending.len() >= PIECE {
                 self.out.flush()?;
             }
-            if count == 0 || self.out.written + self.out.pending_packets >= most {
+            if count == 0 || self.out.written + self.out.pending_packets >= max {
                 return Ok(());
             }
         }

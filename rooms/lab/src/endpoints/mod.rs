@@ -19,7 +19,7 @@ use weir_traffic::{
 };
 
 pub(crate) use self::settings::interval;
-use self::settings::{MOST_FLIGHTS, bulk_settings, iperf3_settings, receiver_settings, sender_settings};
+use self::settings::{MAX_FLIGHTS, bulk_settings, iperf3_settings, receiver_settings, sender_settings};
 use crate::arrivals::{self, Due, Planned};
 use crate::iperf3;
 use crate::network::Network;
@@ -131,10 +131,10 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     }
     if traffic.transport == Transport::QuicDatagram {
         let mtu = flow.paths.iter().map(|path| topology.mtu(&path.forward)).min().unwrap_or(0) as usize;
-        let most = longest_datagram(to).saturating_sub(1500_usize.saturating_sub(mtu));
+        let max = longest_datagram(to).saturating_sub(1500_usize.saturating_sub(mtu));
         ensure!(
-            traffic.payload.bytes <= most as u64,
-            "{key}.payload: {} does not fit in a QUIC datagram on this path, max {most}B",
+            traffic.payload.bytes <= max as u64,
+            "{key}.payload: {} does not fit in a QUIC datagram on this path, max {max}B",
             traffic.payload
         );
     }
@@ -193,7 +193,7 @@ impl Endpoints {
                     let mut settings = receiver_settings(scenario, traffic, to, session, interface);
                     settings.until = Until { settle, under_way, ..Until::default() };
                     if let Some(plan) = &plan {
-                        settings.keep_flights = (plan.len() + 1).min(MOST_FLIGHTS);
+                        settings.keep_flights = (plan.len() + 1).min(MAX_FLIGHTS);
                     }
                     Ok(network.namespace(node).run(|| Receiver::bind(&settings))??)
                 });

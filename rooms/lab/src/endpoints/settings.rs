@@ -99,7 +99,7 @@ fn flights(scenario: &Scenario, traffic: &Traffic) -> usize {
     let warmup = if traffic.mode == Mode::Bulk { traffic.warmup.duration() } else { Duration::ZERO };
     let window = scenario.run.duration.duration() + warmup;
     let sent = window.as_nanos() / interval(traffic).as_nanos().max(1);
-    usize::try_from(sent).unwrap_or(MOST_FLIGHTS).saturating_add(1).min(MOST_FLIGHTS)
+    usize::try_from(sent).unwrap_or(MAX_FLIGHTS).saturating_add(1).min(MAX_FLIGHTS)
 }
 
 pub(super) fn bulk_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> BulkSettings {
@@ -132,7 +132,7 @@ pub(super) fn iperf3_settings(scenario: &Scenario, traffic: &Traffic, to: Socket
 const QUANTUM: Duration = Duration::from_micros(200);
 
 /// Max messages of a receiver whose times are kept: 96 MiB.
-pub(super) const MOST_FLIGHTS: usize = SenderSettings::MOST_DEPARTURES;
+pub(super) const MAX_FLIGHTS: usize = SenderSettings::MOST_DEPARTURES;
 
 /// Receive buffer of bulk datagrams, bytes: 60 ms at 1 Gbit/s of small ones.
 const BULK_BUFFER: usize = 32 << 20;

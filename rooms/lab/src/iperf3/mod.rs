@@ -57,7 +57,7 @@ impl Iperf3Settings {
 
     /// The batches' length and number.
     fn batches(&self) -> (Duration, u32) {
-        let (duration, wished) = (self.bulk.duration, self.bulk.batch.max(LEAST_INTERVAL));
+        let (duration, wished) = (self.bulk.duration, self.bulk.batch.max(MIN_INTERVAL));
         let count = (duration.as_secs_f64() / wished.as_secs_f64()).round().clamp(1.0, 1e6) as u32;
         (duration / count, count)
     }
@@ -100,7 +100,7 @@ impl Iperf3Settings {
 
     /// Seconds, as `-i` reads them.
     fn interval_text(&self) -> String {
-        format!("{:.3}", self.batches().0.max(LEAST_INTERVAL).min(MOST_INTERVAL).as_secs_f64())
+        format!("{:.3}", self.batches().0.max(MIN_INTERVAL).min(MAX_INTERVAL).as_secs_f64())
     }
 }
 
@@ -110,8 +110,8 @@ const MISSING: &str =
     "iperf3: not found in PATH. Install it (apt-get install iperf3), or set traffic.engine = \"weir\".";
 
 // Limits of src/iperf.h, the same from 3.9 to 3.20.
-const LEAST_INTERVAL: Duration = Duration::from_millis(100);
-const MOST_INTERVAL: Duration = Duration::from_secs(60);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_INTERVAL: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {

@@ -23,8 +23,8 @@ pub(crate) fn report(settings: &Iperf3Settings, client: &Value, server: &Value, 
     let edge = |number: u32| bytes_at(&course, planned * f64::from(number) / f64::from(count));
     // The server may have accepted a connection that the client gave up; its number is used only if the client has
     // none.
-    let teller = if client["start"]["version"].is_string() { client } else { server };
-    let connected = teller["start"]["connected"].as_array().map_or(0, Vec::len);
+    let reporting_end = if client["start"]["version"].is_string() { client } else { server };
+    let connected = reporting_end["start"]["connected"].as_array().map_or(0, Vec::len);
     let up = connected > 0;
     BulkReport {
         streams: settings.bulk.streams,
@@ -115,8 +115,8 @@ fn samples(client: &Value, warmup: f64) -> Vec<Sample> {
 fn retransmits(client: &Value) -> Option<u64> {
     let summed = client["end"]["sum_sent"]["retransmits"].as_f64();
     let streams = looks(client).flat_map(|look| list(&look["streams"]));
-    let told = streams.filter_map(|stream| stream["retransmits"].as_f64()).reduce(|a, b| a + b);
-    summed.or(told).map(|number| number as u64)
+    let per_stream = streams.filter_map(|stream| stream["retransmits"].as_f64()).reduce(|a, b| a + b);
+    summed.or(per_stream).map(|number| number as u64)
 }
 
 fn datagrams(client: &Value, server: &Value) -> Datagrams {

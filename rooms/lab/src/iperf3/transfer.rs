@@ -45,7 +45,7 @@ impl Transfer {
         let client = end("client", client_ns, settings.client_arguments(), "none".into())?;
         let mut server = end("server", server_ns, settings.server_arguments(), listens)?;
         if !server.get_ready(|| false) {
-            bail!("start iperf3 -s: {}", told(&mut server).1.unwrap_or_else(|| "it does not listen".into()));
+            bail!("start iperf3 -s: {}", output_of(&mut server).1.unwrap_or_else(|| "it does not listen".into()));
         }
         Ok(Self { settings: settings.clone(), client, server })
     }
@@ -63,7 +63,8 @@ impl Transfer {
         let (at, stopped) = (now(), stop.is_set());
         // The server prints its report once the client has gone.
         self.server.conduct(begin, at + nanos(PATIENCE), || false);
-        let ((client, client_error), (server, server_error)) = (told(&mut self.client), told(&mut self.server));
+        let ((client, client_error), (server, server_error)) =
+            (output_of(&mut self.client), output_of(&mut self.server));
 
         let is_late = at >= over;
         let complete = !stopped && !is_late && client_error.is_none();
@@ -89,12 +90,12 @@ impl Transfer {
 }
 
 /// The output of an end, and its error. Some versions print a second document, or text, after the first.
-fn told(end: &mut Instance) -> (Value, Option<String>) {
+fn output_of(end: &mut Instance) -> (Value, Option<String>) {
     let [stdout, stderr] = end.output();
     match stdout.first_object() {
-        Some(told) => {
-            let error = told["error"].as_str().map(str::to_owned);
-            (told, error)
+        Some(output) => {
+            let error = output["error"].as_str().map(str::to_owned);
+            (output, error)
         }
         // Errors in its arguments are text, not JSON.
         None if !stderr.last_words().is_empty() => (Value::Null, Some(stderr.last_words().to_owned())),

@@ -57,7 +57,7 @@ pub struct Observed {
     pub from: Nanos,
     /// How late the threads woke up, on all CPUs.
     pub lateness: Distribution,
-    /// Each time that a thread was late by [`LEAST`] or more.
+    /// Each time that a thread was late by [`MIN_STANDSTILL`] or more.
     pub standstills: Vec<Standstill>,
     /// Number of such times that are no longer listed.
     pub forgotten: u64,
@@ -137,8 +137,8 @@ impl Beats {
     fn record(&mut self, due: Nanos, came: Nanos) {
         let late = came.saturating_sub(due);
         self.lateness.record(late);
-        if late >= LEAST {
-            if self.late.len() == MOST_LISTED {
+        if late >= MIN_STANDSTILL {
+            if self.late.len() == MAX_LISTED {
                 self.late.pop_front();
                 self.forgotten += 1;
             }
@@ -171,10 +171,10 @@ fn lock(beats: &Mutex<Beats>) -> MutexGuard<'_, Beats> {
 }
 
 /// Shorter ones are ordinary scheduling, ns.
-pub const LEAST: Nanos = 1_000_000;
+pub const MIN_STANDSTILL: Nanos = 1_000_000;
 
 /// Max standstills kept per CPU: 4 MB, or at least four minutes of nothing but standstills.
-const MOST_LISTED: usize = 1 << 18;
+const MAX_LISTED: usize = 1 << 18;
 
 #[cfg(test)]
 mod tests {
@@ -185,14 +185,14 @@ mod tests {
     #[test]
     fn late_beats_are_standstills() {
         let mut beats = Beats::default();
-        beats.record(10 * MS, 10 * MS + LEAST - 1);
+        beats.record(10 * MS, 10 * MS + MIN_STANDSTILL - 1);
         beats.record(20 * MS, 120 * MS);
         assert_eq!(beats.late, [(20 * MS, 120 * MS)]);
         assert_eq!((beats.lateness.n(), beats.lateness.max_us()), (2, Some(100_000.0)));
-        for n in 0..MOST_LISTED as u64 {
+        for n in 0..MAX_LISTED as u64 {
             beats.record((1000 + n * 10) * MS, (1005 + n * 10) * MS);
         }
-        assert_eq!((beats.late.len(), beats.forgotten, beats.late[0].0), (MOST_LISTED, 1, 1000 * MS));
+        assert_eq!((beats.late.len(), beats.forgotten, beats.late[0].0), (MAX_LISTED, 1, 1000 * MS));
     }
 
     #[test]

@@ -269,10 +269,10 @@ fn limit_tcp_buffers(ns: &NetNs, bytes: u64) -> Result<()> {
     for setting in ["ipv4/tcp_rmem", "ipv4/tcp_wmem"] {
         let before = sysctl::get(ns, setting)?;
         let numbers: Vec<u64> = before.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-        let &[least, initial, _] = numbers.as_slice() else {
+        let &[min, initial, _] = numbers.as_slice() else {
             bail!("read net/{setting}: not three numbers: {before:?}");
         };
-        let limited = format!("{} {} {bytes}", least.min(bytes), initial.min(bytes));
+        let limited = format!("{} {} {bytes}", min.min(bytes), initial.min(bytes));
         sysctl::set(ns, &[(setting, &limited)]).context("tcp.buffer")?;
     }
     Ok(())

@@ -20,8 +20,8 @@ impl LinkReading {
         let Some(report) = &self.emulated else {
             let across =
                 |from: &InterfaceCounters, to: &InterfaceCounters| Joint { before: from.sent, after: to.received };
-            let behind = |to: &InterfaceCounters| Joint { before: to.received, after: to.received };
-            return [across(a, b), behind(b), across(b, a), behind(a)];
+            let far_joint = |to: &InterfaceCounters| Joint { before: to.received, after: to.received };
+            return [across(a, b), far_joint(b), across(b, a), far_joint(a)];
         };
         let [forward, backward] = [&report.forward.ledger, &report.backward.ledger];
         let into = |node: &InterfaceCounters, ledger: &Ledger| Joint {

@@ -39,7 +39,7 @@ impl Network<'_> {
     fn fill_forwarding_table(&mut self, topology: &Topology, switch: usize) -> Result<()> {
         for port in &topology.nodes[switch].interfaces {
             let index = self.index(switch, port)?;
-            for mac in topology.behind(switch, port.link).into_iter().map(|(link, end)| mac(link, end)) {
+            for mac in topology.reachable_through(switch, port.link).into_iter().map(|(link, end)| mac(link, end)) {
                 self.nodes[switch].netlink()?.add_forwarding_entry(index, mac)?;
             }
         }

@@ -316,7 +316,7 @@ fn answers(
     while next < end && !stop.is_set() {
         stop.wait(Instant::now() + Duration::from_nanos(next.saturating_sub(clock::now())));
         let asked = clock::now();
-        match output::get(server, path, every.max(LEAST_PATIENCE)) {
+        match output::get(server, path, every.max(MIN_PATIENCE)) {
             Ok(answer) => answers.push((since(begin, asked), answer)),
             Err(error) => failed.push(error),
         }
@@ -424,7 +424,7 @@ const LOOK: Duration = Duration::from_millis(5);
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
 /// Time-out of an answer; at most the time to the next poll.
-const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+const MIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Capacity of a pipe, bytes (pipe(7)).
 const PIPE: usize = 65_536;

@@ -86,7 +86,7 @@ impl Plan {
     }
 
     /// A line of text.
-    fn tell(&self, line: &str) {
+    fn print_line(&self, line: &str) {
         if !self.json {
             say!("{line}");
         }
@@ -135,8 +135,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let (started, before) = (Instant::now(), plan.earlier.as_ref().map_or(0.0, |earlier| earlier.elapsed_s));
     let facts = match &plan.earlier {
         None => {
-            let buffer =
-                scenario.tcp.buffer.map(|most| ("tcp buffers of the hosts".to_owned(), format!("up to {most}")));
+            let buffer = scenario.tcp.buffer.map(|max| ("tcp buffers of the hosts".to_owned(), format!("up to {max}")));
             environment::facts(&scenario.run, &testbed, privilege).into_iter().chain(buffer).collect()
         }
         Some(earlier) => earlier.environment.clone(),
@@ -151,13 +150,13 @@ pub fn run(plan: &Plan) -> Result<bool> {
     written.map_err(|error| if plan.earlier.is_none() { error.at_the_start() } else { error })?;
     testbed.stop.last_words(format!("ended without a report. `weir lab report {}` creates it.", plan.dir.display()));
     let paths = manifest.network.iter().filter(|line| line.contains(" -> "));
-    paths.for_each(|path| plan.tell(&path.replace("; ", "\n  ")));
+    paths.for_each(|path| plan.print_line(&path.replace("; ", "\n  ")));
     type Ended<'e> = &'e mut (dyn FnMut(Outcome) -> Result<()> + Send);
     let run_all = |what: &str, jobs: Vec<Job<'_>>, earlier: &[Record], ended: Ended<'_>| {
         for (workers, jobs) in groups(jobs) {
             let queue = Queue::new(jobs, workers, Job::time);
             let cells = if queue.total == 1 { "cell" } else { "cells" };
-            plan.tell(&format!("{what}: {} {cells}, {workers} at once, {}", queue.total, queue.time()));
+            plan.print_line(&format!("{what}: {} {cells}, {workers} at once, {}", queue.total, queue.time()));
             let worker = |number| {
                 let (testbed, machine, extras) = (&testbed, &machine, &plan.extras);
                 let mut worker = Worker { number, workers, testbed, machine, extras, earlier, last: None };
@@ -238,7 +237,7 @@ fn check(sweep: &Sweep) -> Result<()> {
     sweep.check()?;
     let (cells, repeats) = (sweep.cells.len(), sweep.scenario().run.repeat);
     let all = (repeats.get() as usize).saturating_mul(cells);
-    ensure!(all <= MOST_JOBS, "run.repeat: {repeats} times {cells} cells are {all}, but at most {MOST_JOBS} can run");
+    ensure!(all <= MAX_JOBS, "run.repeat: {repeats} times {cells} cells are {all}, but at most {MAX_JOBS} can run");
     Ok(())
 }
 
@@ -274,7 +273,7 @@ fn compact_time() -> String {
 }
 
 /// Cells times repeats.
-const MOST_JOBS: usize = 100_000;
+const MAX_JOBS: usize = 100_000;
 
 /// Standard streams, result files, the emulator's and the signals' events, and room for what a library opens.
 const DESCRIPTORS_OF_THE_RUN: usize = 64;

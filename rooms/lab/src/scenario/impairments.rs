@@ -135,7 +135,7 @@ impl Variation {
     /// It has no distribution, or several.
     pub fn model(&self) -> Result<model::Variation> {
         let distribution = match (self.uniform, self.normal, self.exponential) {
-            (Some(most), None, None) => model::Distribution::Uniform(most.into()),
+            (Some(max), None, None) => model::Distribution::Uniform(max.into()),
             (None, Some([mean, deviation]), None) => model::Distribution::Normal(mean.into(), deviation.into()),
             (None, None, Some(mean)) => model::Distribution::Exponential(mean.into()),
             _ => bail!("variation: give exactly one of `uniform`, `normal` and `exponential`"),

@@ -107,7 +107,7 @@ impl Program {
 
     /// Refuses unknown words and times after the end of the cell.
     pub fn check(&self, window: Duration, drain: Duration) -> Result<()> {
-        for (key, text, words, most) in [
+        for (key, text, words, max) in [
             ("start", &self.start, "before, window", window),
             ("stop", &self.stop, "window, end", window + drain),
             ("kill", &self.kill, "never", window + drain),
@@ -118,7 +118,7 @@ impl Program {
                 continue;
             };
             let cell = if key == "start" { "window" } else { "window and drain" };
-            ensure!(offset.duration() <= most, "{key}: {offset} is after the {cell} of the cell, {most:?}");
+            ensure!(offset.duration() <= max, "{key}: {offset} is after the {cell} of the cell, {max:?}");
         }
         let (ready, known) = (&self.ready, ["READY", "none"].contains(&&*self.ready));
         ensure!(

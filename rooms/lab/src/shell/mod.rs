@@ -102,7 +102,7 @@ pub fn enter(
 /// # Errors
 /// No such network is up, a key is not one of links or of the path, or a value is invalid: nothing is changed then.
 pub fn set(name: &str, set: &[(String, String)]) -> Result<String> {
-    tell(name, &Request::Set { set: set.to_vec() })
+    send_request(name, &Request::Set { set: set.to_vec() })
 }
 
 /// Starts the steps and traces of a network that is up now, at time 0; `name` is its scenario's.
@@ -110,7 +110,7 @@ pub fn set(name: &str, set: &[(String, String)]) -> Result<String> {
 /// # Errors
 /// No such network is up.
 pub fn start_steps(name: &str) -> Result<String> {
-    tell(name, &Request::StartSteps)
+    send_request(name, &Request::StartSteps)
 }
 
 /// The ledger of a network that is up; `name` is its scenario's.
@@ -118,11 +118,11 @@ pub fn start_steps(name: &str) -> Result<String> {
 /// # Errors
 /// No such network is up.
 pub fn ledger(name: &str) -> Result<Ledger> {
-    Ok(serde_json::from_str(&tell(name, &Request::Ledger)?)?)
+    Ok(serde_json::from_str(&send_request(name, &Request::Ledger)?)?)
 }
 
 /// The answer of the keeper of a network that is up.
-fn tell(name: &str, request: &Request) -> Result<String> {
+fn send_request(name: &str, request: &Request) -> Result<String> {
     let (said, ..) = ask(name, request)?
         .with_context(|| format!("no network `{name}` is up. Start one with `weir lab shell SCENARIO HOST`."))?;
     Ok(said)
@@ -156,7 +156,7 @@ fn start_keeper(document: &str, overrides: &[(String, String)]) -> Result<Option
         .context("start the network's keeper")?;
     let mut word = String::new();
     if let Some(output) = keeper.stdout.take() {
-        BufReader::new(output.take(MOST_WORDS)).read_line(&mut word).context("read from the network's keeper")?;
+        BufReader::new(output.take(MAX_ANSWER)).read_line(&mut word).context("read from the network's keeper")?;
     }
     match word.trim() {
         READY => Ok(keeper.stdin.take()),
@@ -180,7 +180,7 @@ fn fingerprint(sweep: &Sweep) -> u64 {
 const READY: &str = "ready";
 
 /// Longest message of a keeper, bytes.
-const MOST_WORDS: u64 = 4096;
+const MAX_ANSWER: u64 = 4096;
 
 /// Max bytes of a socket's path (unix(7)), minus the lock file's suffix.
 const LONGEST_PATH: usize = 100;

@@ -88,8 +88,8 @@ impl Sweep {
     /// [`Mistakes`], each with file, line and key, or with its `--set`.
     pub fn new(origin: &str, text: &str, set: &[(String, String)]) -> Result<Sweep> {
         let layout = Layout::new(origin, text, set)?;
-        let Some(count) = layout.combinations().filter(|count| *count <= MOST_CELLS) else {
-            return Err(layout.wrong_axes(format!("they make more than {MOST_CELLS} cells. Give them fewer values.")));
+        let Some(count) = layout.combinations().filter(|count| *count <= MAX_CELLS) else {
+            return Err(layout.wrong_axes(format!("they make more than {MAX_CELLS} cells. Give them fewer values.")));
         };
         let mut cells: Vec<Cell> = Vec::new();
         let (mut mistakes, mut spared) = (Vec::new(), BTreeSet::new());
@@ -252,7 +252,7 @@ fn collect<T>(read: Result<T>, mistakes: &mut Vec<String>) -> Option<T> {
         Err(error) => vec![format!("{error:#}")],
     };
     for line in lines {
-        if mistakes.len() < MOST_MISTAKES && !mistakes.contains(&line) {
+        if mistakes.len() < MAX_MISTAKES && !mistakes.contains(&line) {
             mistakes.push(line);
         }
     }
@@ -271,10 +271,10 @@ fn path_of(key: &str) -> Vec<Step<'_>> {
 }
 
 /// More would never be run, and creating them takes gigabytes.
-const MOST_CELLS: usize = 100_000;
+const MAX_CELLS: usize = 100_000;
 
 /// More errors mean the wrong file.
-const MOST_MISTAKES: usize = 20;
+const MAX_MISTAKES: usize = 20;
 
 #[cfg(test)]
 mod tests;

@@ -130,7 +130,7 @@ impl Topology {
         let tcp_buffer = scenario.tcp.buffer.map(|size| size.bytes);
         let window = scenario.run.duration.duration();
         let mut topology = Topology { nodes, links, traffic, load, control, tcp_buffer, window };
-        let routers = topology.most_routers();
+        let routers = topology.max_routers();
         ensure!(routers < TTL, "a path crosses {routers} routers, but a packet's TTL allows at most {}", TTL - 1);
         spread::spread(&mut topology, scenario);
         for link in &mut topology.links {
@@ -183,7 +183,7 @@ impl Topology {
     }
 
     /// Routers on the longest path of a flow, in either direction.
-    fn most_routers(&self) -> usize {
+    fn max_routers(&self) -> usize {
         let paths = self.flows().flat_map(|flow| &flow.paths).flat_map(|path| [&path.forward, &path.backward]);
         let router = |&&(link, way): &&(usize, Way)| {
             let end = self.links[link].ends[1 - way as usize];
@@ -216,14 +216,14 @@ impl Topology {
 
     /// The ends of links of hosts and routers (the link, and which of its ends) that a switch reaches through one of
     /// its own links.
-    pub fn behind(&self, switch: usize, link: usize) -> Vec<(usize, usize)> {
+    pub fn reachable_through(&self, switch: usize, link: usize) -> Vec<(usize, usize)> {
         let [a, b] = self.links[link].ends;
         let (next, end) = if a == switch { (b, 1) } else { (a, 0) };
         if self.nodes[next].kind != Kind::Switch {
             return vec![(link, end)];
         }
         let onwards = self.nodes[next].interfaces.iter().map(|port| port.link).filter(|&port| port != link);
-        onwards.flat_map(|onward| self.behind(next, onward)).collect()
+        onwards.flat_map(|onward| self.reachable_through(next, onward)).collect()
     }
 
     fn along(&self, hops: &[(usize, Way)]) -> impl Iterator<Item = &Plan> {

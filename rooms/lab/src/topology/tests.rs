@@ -242,9 +242,11 @@ fn a_group_reaches_every_receiver_of_its_segment() {
     assert_eq!(forward, [vec!["source ->", "switches ->", "server <-"], vec!["source ->", "viewer ->"]]);
     let [s1, switches] = ["s1", "switches"];
     let link = topology.links.iter().position(|link| link.name == switches).unwrap();
-    let behind = topology.behind(topology.node(s1).unwrap(), link);
-    let names: Vec<_> =
-        behind.iter().map(|&(link, end)| topology.nodes[topology.links[link].ends[end]].name.as_str()).collect();
+    let reachable_through = topology.reachable_through(topology.node(s1).unwrap(), link);
+    let names: Vec<_> = reachable_through
+        .iter()
+        .map(|&(link, end)| topology.nodes[topology.links[link].ends[end]].name.as_str())
+        .collect();
     assert_eq!(names, ["source", "viewer"]);
 
     let beyond = error(&text, &[("from = \"source\"", "from = \"client\"")]);

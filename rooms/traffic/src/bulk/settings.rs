@@ -61,8 +61,8 @@ impl BulkSettings {
             )));
         }
         if !(1..=Self::MAX_STREAMS).contains(&self.streams) {
-            let (streams, most) = (self.streams, Self::MAX_STREAMS);
-            return Err(TrafficError::Refused(format!("bulk traffic over {streams} connections: must be 1 to {most}")));
+            let (streams, max) = (self.streams, Self::MAX_STREAMS);
+            return Err(TrafficError::Refused(format!("bulk traffic over {streams} connections: must be 1 to {max}")));
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ impl Engine {
     pub(super) fn turn(&mut self) {
         let _ = (0..ROUNDS).all(|_| self.receive());
         let Self { socket, state, endpoint, connections, events, outgoing, held, .. } = self;
-        let (at, segments) = (Instant::now(), state.max_gso_segments().min(MOST_SEGMENTS));
+        let (at, segments) = (Instant::now(), state.max_gso_segments().min(MAX_SEGMENTS));
         for (&handle, connection) in connections {
             if connection.poll_timeout().is_some_and(|due| due <= at) {
                 connection.handle_timeout(at);
@@ -122,7 +122,7 @@ impl Engine {
                         connections.entry(handle).and_modify(|connection| connection.handle_event(event));
                         None
                     }
-                    Some(DatagramEvent::NewConnection(new)) if connections.len() >= MOST_CONNECTIONS => {
+                    Some(DatagramEvent::NewConnection(new)) if connections.len() >= MAX_CONNECTIONS => {
                         Some(endpoint.refuse(new, &mut answer))
                     }
                     Some(DatagramEvent::NewConnection(new)) => match endpoint.accept(new, at, &mut answer, None) {
@@ -173,7 +173,7 @@ fn send(socket: &Socket, state: &UdpSocketState, packets: &Transmit, bytes: &[u8
 const REFUSED: ConnectionHandle = ConnectionHandle(usize::MAX);
 
 /// Max connections of an endpoint.
-const MOST_CONNECTIONS: usize = 1024;
+const MAX_CONNECTIONS: usize = 1024;
 
 /// Buffers per receive call, each with as many packets as the kernel joins (UDP_GRO).
 const BATCH: usize = 8;
@@ -183,4 +183,4 @@ const ROUNDS: usize = 4;
 
 /// Packets per send call, as in quinn (MAX_TRANSMIT_SEGMENTS in quinn/src/connection.rs): more would delay
 /// acknowledgements.
-const MOST_SEGMENTS: usize = 10;
+const MAX_SEGMENTS: usize = 10;

@@ -20,7 +20,7 @@ pub struct Level {
     /// of the buffer: up to that much may be gone already.
     pub bytes: u32,
     /// Max bytes in it.
-    pub most: u32,
+    pub max: u32,
     /// Receive calls so far that returned data.
     pub reads: u64,
 }
@@ -35,6 +35,6 @@ impl Gauge {
         // Before the level: a read in between then appears as one too few, never as a stall.
         let reads = self.reads.load(Ordering::Relaxed);
         let memory = socket.memory()?;
-        Ok(Some(Level { bytes: memory.receive_queue, most: memory.receive_buffer, reads }))
+        Ok(Some(Level { bytes: memory.receive_queue, max: memory.receive_buffer, reads }))
     }
 }

@@ -186,10 +186,10 @@ impl Client {
         let account = account.unwrap_or_else(|| Account::nothing(settings.to, settings.session, all));
         let own = sent.as_ref().map_or(Ok(()), |sent| call.say(&Line::Sent(sent_of(sent))));
         let said = own.and_then(|()| call.say(&Line::Account(Some(Box::new(account.clone())))));
-        let mut told = None;
+        let mut reported = None;
         let (parted, failure) = broken.unwrap_or_else(|| match said.and_then(|()| last_account(&mut call)) {
             Ok(Some(theirs)) => {
-                told = theirs;
+                reported = theirs;
                 let nothing = !both && account.received == Some(0) && all > Some(0);
                 (if nothing { Parted::Nothing } else { Parted::Told }, None)
             }
@@ -198,8 +198,9 @@ impl Client {
         });
         let shortfall = theirs.and_then(|theirs| theirs.shortfall);
         let reverse = Account { shortfall, ..account }.going(Direction::Reverse);
-        let told = |sent| Account::told(settings.to, settings.session, sent, told.as_ref()).going(Direction::Forward);
-        let directions = sent.iter().map(told).chain([reverse]).collect();
+        let reported =
+            |sent| Account::reported(settings.to, settings.session, sent, reported.as_ref()).going(Direction::Forward);
+        let directions = sent.iter().map(reported).chain([reverse]).collect();
         Ok(ClientReport { received, sent, directions, parted, failure })
     }
 }

@@ -162,7 +162,7 @@ impl Desk {
     fn start(&self, call: impl FnOnce() + Send + 'static) {
         let calls = &mut self.state().calls;
         calls.retain(|call| !call.is_finished());
-        if calls.len() < MOST_CALLS
+        if calls.len() < MAX_CALLS
             && let Ok(thread) = thread::Builder::new().name("reverse".into()).spawn(call)
         {
             calls.push(thread);
@@ -187,7 +187,7 @@ impl Desk {
         let flow = self.flow(&mut call, request, &settings, &token).unwrap_or_else(|_| {
             // It left before the first message, or its token did not arrive.
             let parted = if self.stop.is_set() { Parted::Stopped } else { Parted::Silent };
-            let reverse = Account::told(peer, request.session, &SendReport::default(), None);
+            let reverse = Account::reported(peer, request.session, &SendReport::default(), None);
             Flow { parted, directions: vec![reverse.going(Direction::Reverse)] }
         });
         let mut state = self.state();
@@ -195,12 +195,12 @@ impl Desk {
         state.limits.give_back(request, peer);
         let is_forward = |account: &&Account| account.direction == Some(Direction::Forward);
         let forward = flow.directions.iter().find(is_forward).cloned();
-        let told = flow.parted == Parted::Told;
-        if state.ended.len() < MOST_LISTED {
+        let reported = flow.parted == Parted::Told;
+        if state.ended.len() < MAX_LISTED {
             state.ended.push(flow);
         }
         drop(state);
-        if told {
+        if reported {
             // A client that has gone has sent everything.
             let _ = call.say(&Line::Account(forward.map(Box::new)));
         }
@@ -234,8 +234,8 @@ impl Desk {
                     _ if self.stop.is_set() => break Parted::Stopped,
                     _ if now() >= deadline => break Parted::Untold,
                     Ok(Some(Line::Sent(sent))) => theirs = Some(sent),
-                    Ok(Some(Line::Account(told))) => {
-                        account = Some(told.map(|told| *told));
+                    Ok(Some(Line::Account(reported))) => {
+                        account = Some(reported.map(|reported| *reported));
                         // It has received enough.
                         stop.set();
                     }
@@ -255,7 +255,7 @@ impl Desk {
             let account = account.unwrap_or_else(|| Account::nothing(peer, session, Some(theirs.messages)));
             Account { shortfall: theirs.shortfall, ..account }.going(Direction::Forward)
         });
-        let reverse = Account::told(peer, session, &sent, account.flatten().as_ref()).going(Direction::Reverse);
+        let reverse = Account::reported(peer, session, &sent, account.flatten().as_ref()).going(Direction::Reverse);
         Ok(Flow { parted, directions: forward.into_iter().chain([reverse]).collect() })
     }
 
@@ -303,7 +303,7 @@ pub(super) fn grace(transport: Transport) -> Nanos {
 const PATIENCE: Nanos = 10_000_000_000;
 
 /// Max control connections, including those without a request yet: twice the max of `--reverse-flows`.
-const MOST_CALLS: usize = 2048;
+const MAX_CALLS: usize = 2048;
 
 /// Max flows in a report.
-const MOST_LISTED: usize = 10_000;
+const MAX_LISTED: usize = 10_000;

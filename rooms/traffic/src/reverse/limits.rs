@@ -45,11 +45,11 @@ impl Limits {
             return Err(format!("it sends messages of at most {LONGEST}B. Lower --payload."));
         }
         let counted = asked.count.map_or(u64::MAX, |count| count.get().saturating_mul(asked.interval_ns));
-        let most = nanos(allowed.duration);
-        if asked.duration_ns.min(counted) > most {
+        let max = nanos(allowed.duration);
+        if asked.duration_ns.min(counted) > max {
             return Err(format!(
                 "it sends for at most {}. Lower --duration or --count, or raise its --reverse-duration.",
-                Span { nanos: most }
+                Span { nanos: max }
             ));
         }
         let rate = rate(asked, peer);
@@ -66,7 +66,7 @@ impl Limits {
             ));
         }
         // Pacing by sleep may take a little longer for its count.
-        let duration = Duration::from_nanos(asked.duration_ns.min(most));
+        let duration = Duration::from_nanos(asked.duration_ns.min(max));
         let settings = SenderSettings {
             transport,
             payload_bytes: asked.payload,

@@ -362,20 +362,20 @@ const INTERFACE_QUEUE: &str = "interface queue";
 /// Counts the ICMP errors about earlier datagrams: each one, if the kernel queues them. Reads all, since they would
 /// wake up everyone who waits for the socket. Returns whether there was one.
 fn count_reports(socket: &weir_dgram::Socket, taken: &SendProgress, reports: bool, errors: &mut ErrorLog) -> bool {
-    let mut told = false;
+    let mut any_report = false;
     if reports && (taken.icmp > 0 || taken.error.is_some()) {
         while let Ok(Some(report)) = socket.next_error() {
             // Errors of this machine were returned by the send call already.
             if report.origin != weir_dgram::Origin::Local {
                 errors.count("send", &io::Error::from_raw_os_error(report.errno));
-                told = true;
+                any_report = true;
             }
         }
     }
-    if let Some(errno) = taken.reported.filter(|_| !told) {
+    if let Some(errno) = taken.reported.filter(|_| !any_report) {
         errors.count("send", &io::Error::from_raw_os_error(errno));
     }
-    told
+    any_report
 }
 
 fn send_one(socket: &weir_dgram::Socket, way: Option<Way>, message: &[u8]) -> SendProgress {

@@ -42,8 +42,8 @@ impl Messages {
             sent: 0,
             extension: (length >= EXTENDED_LEN).then_some(extension),
         };
-        let most = settings.batch.map_or(MOST, |batch| batch.get().min(MOST));
-        let room = if settings.in_batches() { (BATCH_BYTES / length).clamp(1, most) } else { 1 };
+        let max = settings.batch.map_or(MAX_BATCH_MESSAGES, |batch| batch.get().min(MAX_BATCH_MESSAGES));
+        let room = if settings.in_batches() { (BATCH_BYTES / length).clamp(1, max) } else { 1 };
         Self { probe, extension, bytes: vec![0; room * length], length }
     }
 
@@ -103,4 +103,4 @@ fn random() -> u32 {
 const BATCH_BYTES: usize = 256 * 1024;
 
 /// Max messages of a batch: a longer one would delay those that become due meanwhile.
-const MOST: usize = 512;
+const MAX_BATCH_MESSAGES: usize = 512;

@@ -87,7 +87,10 @@ fn every_column_that_the_lab_writes_is_known() {
         match compared.status {
             // A single run says too little: no all-clear.
             Some(1) => {
-                assert!(said.ends_with(" valid pairs of repeats, but 3 are needed (--repeat)"), "{column}: {compared:?}");
+                assert!(
+                    said.ends_with(" valid pairs of repeats, but 3 are needed (--repeat)"),
+                    "{column}: {compared:?}"
+                );
             }
             status => {
                 assert_eq!(status, Some(2), "{column}: {compared:?}");

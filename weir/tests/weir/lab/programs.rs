@@ -162,10 +162,7 @@ fn mistakes_name_file_line_and_key() {
             "no counter `InErors`, did you mean `InErrors`?",
         ),
         (format!("{program}ready = \"maybe\"\n"), "`maybe`: write READY, none, or a port, e.g. \"port 6343\""),
-        (
-            format!("{program}stdin = \"{{wrod}}\"\n"),
-            "programs[0]: no {wrod} in [parameters], did you mean `word`?",
-        ),
+        (format!("{program}stdin = \"{{wrod}}\"\n"), "programs[0]: no {wrod} in [parameters], did you mean `word`?"),
         (
             format!("{program}poll = {{ every = \"1s\", get = \"ftp://x\" }}\n"),
             "programs[0].poll: `every` must be above 0",

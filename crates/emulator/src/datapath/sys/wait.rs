@@ -131,7 +131,7 @@ mod tests {
     fn the_thread_has_what_was_asked_for_it() {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
-        let tells_slice = (numbers.next(), numbers.next()) >= (Some(6), Some(12));
+        let reports_slice = (numbers.next(), numbers.next()) >= (Some(6), Some(12));
         let thread = std::thread::spawn(move || {
             // SAFETY: takes no pointers.
             let slack = || unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
@@ -142,7 +142,7 @@ mod tests {
             shorten_slice(300_000).unwrap();
             let after = attributes().unwrap();
             assert_eq!((after.policy, after.nice), (before.policy, before.nice), "nothing else is changed");
-            assert_eq!(after.runtime, if tells_slice { 300_000 } else { before.runtime });
+            assert_eq!(after.runtime, if reports_slice { 300_000 } else { before.runtime });
         });
         thread.join().unwrap();
     }

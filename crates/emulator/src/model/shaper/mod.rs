@@ -265,8 +265,8 @@ impl Shaper {
         match self.limit {
             _ if self.open => true,
             QueueLimit::Unlimited => true,
-            QueueLimit::Bytes(most) => self.waiting_bytes + u64::from(bytes) <= most,
-            QueueLimit::Packets(most) => (self.waiting.len() as u64) < most,
+            QueueLimit::Bytes(max) => self.waiting_bytes + u64::from(bytes) <= max,
+            QueueLimit::Packets(max) => (self.waiting.len() as u64) < max,
         }
     }
 }

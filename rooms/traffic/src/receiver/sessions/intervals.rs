@@ -80,24 +80,24 @@ impl Intervals {
     pub(super) fn tick(&mut self, at: Nanos, jitter: impl FnOnce() -> Option<f64>) {
         let Some(begun) = self.begun.filter(|_| self.next() <= Some(at)) else { return };
         // A receiver that was blocked for a while reports that time as one interval.
-        self.tell(begun + (at - begun) / self.every * self.every, jitter());
+        self.report(begun + (at - begun) / self.every * self.every, jitter());
     }
 
     /// Reports the time since the last whole interval, up to the last message.
     pub(super) fn finish(&mut self, last: Nanos) {
         if last > self.start {
-            self.tell(last, None);
+            self.report(last, None);
         } else if self.now.received > 0 {
             // All of it came at one instant, which has no rate.
-            self.tell(self.start + self.every, None);
+            self.report(self.start + self.every, None);
         }
     }
 
-    fn tell(&mut self, end: Nanos, jitter_ns: Option<f64>) {
+    fn report(&mut self, end: Nanos, jitter_ns: Option<f64>) {
         let sums = std::mem::take(&mut self.sums);
         let since = |at: Nanos| (at - self.begun.unwrap_or(at)) as f64 / 1e9;
         let known = |ns: f64| (sums.delays > 0).then_some(ns / 1e3);
-        let told = Interval {
+        let interval = Interval {
             start_s: since(self.start),
             end_s: since(end),
             sent: Some(self.sent - self.sent_before),
@@ -109,7 +109,7 @@ impl Intervals {
             ..self.now
         };
         // A listener that has gone needs nothing.
-        let _ = self.to.send(told);
+        let _ = self.to.send(interval);
         (self.now, self.start) = (Interval::default(), end);
         self.sent_before = self.sent;
     }
