@@ -56,7 +56,7 @@ pub fn plan(scenario: &Scenario, traffic: &Traffic, seed: u64) -> Option<Vec<Due
             let (on, off) = (nanos(bursts.on.duration()), nanos(bursts.off.duration()));
             active as Nanos / on * (on + off) + active as Nanos % on
         });
-        if at >= window || plan.len() == MAX_MESSAGES {
+        if at >= window || plan.len() == MAX_PLAN {
             return Some(plan);
         }
         plan.push(Due { at, bytes: size(traffic, &mut random) });
@@ -100,10 +100,7 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic) -> Result<()> {
         ensure!(!bursts.on.duration().is_zero(), "{key}.bursts: `on` must be above 0");
     }
     let messages = scenario.run.duration.duration().as_secs_f64() / interval(traffic).as_secs_f64().max(1e-9);
-    ensure!(
-        messages < MAX_MESSAGES as f64,
-        "{key}.interval: {messages:.0} messages cannot be planned, max {MAX_MESSAGES}"
-    );
+    ensure!(messages < MAX_PLAN as f64, "{key}.interval: {messages:.0} messages cannot be planned, max {MAX_PLAN}");
     if let Some(sizes) = &traffic.sizes {
         let all: f64 = sizes.iter().map(|size| size.share.fraction()).sum();
         ensure!((all - 1.0).abs() < 1e-6, "{key}.sizes: the shares add up to {:.4} %, not 100 %", all * 100.0);
@@ -139,7 +136,7 @@ pub fn read_capture(file: &Path) -> Result<Arc<[Due]>> {
                 let payload = headers.length.saturating_sub(headers.transport + UDP_HEADER);
                 let at = stamp.saturating_sub(*begin.get_or_insert(stamp));
                 found.push(Due { at, bytes: payload.clamp(BASE_LEN, LONGEST as usize) });
-                if found.len() == MAX_MESSAGES {
+                if found.len() == MAX_PLAN {
                     break;
                 }
             }
@@ -158,7 +155,7 @@ fn again_and_again(capture: &[Due], window: Nanos) -> Vec<Due> {
     let round = (last.at + last.at / (capture.len() as u64 - 1).max(1)).max(MILLISECOND);
     let rounds = (0..).map(|number: u64| number.saturating_mul(round)).take_while(|begin| *begin < window);
     let all = rounds.flat_map(|begin| capture.iter().map(move |due| Due { at: begin + due.at, ..*due }));
-    all.take_while(|due| due.at < window).take(MAX_MESSAGES).collect()
+    all.take_while(|due| due.at < window).take(MAX_PLAN).collect()
 }
 
 fn size(traffic: &Traffic, random: &mut Pcg64) -> usize {
@@ -224,7 +221,7 @@ impl Source for Planned<'_> {
 const STREAM: u64 = 0x6172_7269_7661_6c73;
 
 /// Max messages of a window: 64 MiB.
-const MAX_MESSAGES: usize = 1 << 22;
+const MAX_PLAN: usize = 1 << 22;
 
 /// Max size of a capture that is replayed, MiB.
 const LONGEST_CAPTURE: u64 = 4096;
