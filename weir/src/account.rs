@@ -1,14 +1,14 @@
-//! `--account` of `send` and `recv`: the loss room's account of the command's own datagrams, beside its report.
+//! `--account` of `send` and `recv`: the loss room's account of the command's own datagrams, after its report.
 
 use anyhow::Result;
 use serde::Serialize;
 use weir_program::output::say;
 
-/// Which end of the traffic the report is of.
+/// The end of the traffic that the report is about.
 pub(crate) enum End {
     /// The sender's.
     Sent,
-    /// The receiver's, which listened at this port.
+    /// The receiver's, which listened on this port.
     #[cfg_attr(not(feature = "rooms"), expect(dead_code, reason = "only the loss room asks for the port"))]
     Received(u16),
 }
@@ -16,8 +16,8 @@ pub(crate) enum End {
 #[cfg(feature = "rooms")]
 pub(crate) use weir_loss::account::OwnTraffic;
 
-/// Prints a report with the account of its traffic, if that was followed: as one JSON object, or as `print` does with the
-/// account below it.
+/// Prints a report with the account of its traffic, if that was followed: as one JSON object, or with `print` and then the
+/// account.
 #[cfg(feature = "rooms")]
 pub(crate) fn print_with_account(
     json: bool,
@@ -49,7 +49,7 @@ pub(crate) fn print_with_account(
     Ok(())
 }
 
-/// In a build without the loss room nothing is followed.
+/// Without the loss room nothing is followed.
 #[cfg(not(feature = "rooms"))]
 pub(crate) enum OwnTraffic {}
 

@@ -1,4 +1,4 @@
-//! `weir lab compare`: two result directories against one another.
+//! `weir lab compare`: compares two result directories.
 
 use std::path::PathBuf;
 
@@ -13,20 +13,20 @@ use crate::{Outcome, print_result, usage};
 /// `weir lab compare`.
 #[derive(Debug, Args)]
 pub(super) struct Compare {
-    /// The result to compare with.
+    /// Result directory to compare with.
     a: PathBuf,
-    /// The result in question.
+    /// Result directory to check.
     b: PathBuf,
-    /// Column to compare. Repeatable [default: mbit_per_s, delay_mean_us and lost_share, where measured].
+    /// Column to compare. Repeatable [default: mbit_per_s, delay_mean_us, lost_share].
     #[arg(long = "column", value_name = "COLUMN", value_delimiter = ',')]
     columns: Vec<String>,
-    /// Confidence of the whole comparison: at 95%, at most 5% of comparisons of equal runs alarm.
+    /// Confidence of the whole comparison; 95%: max 5% false alarms for equal runs.
     #[arg(long, default_value = "95%")]
     confidence: Share,
-    /// Relative differences up to this never alarm; of shares, relative to the rarer outcome.
+    /// Ignore relative differences up to this; of shares, of the rarer outcome.
     #[arg(long, default_value = "2%")]
     least: Share,
-    /// Print JSON.
+    /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -44,16 +44,19 @@ impl Compare {
         let settings =
             CompareSettings { columns: self.columns, false_alarms: 1.0 - confidence, least: self.least.fraction() };
         let compared = compare::compare((&a.0, &a.1), (&b.0, &b.1), &settings);
-        ensure!(!compared.rows.is_empty(), "nothing to compare: the runs have no measured cell in common");
+        ensure!(
+            !compared.rows.is_empty(),
+            "nothing to compare: the runs have no measured cell in common. Run the same scenario."
+        );
         let untested = || compared.rows.iter().find_map(|row| row.reason.as_deref()).unwrap_or_default();
         print_result(&compared, self.json)?;
-        // That nothing was found where nothing was looked at is no all-clear.
+        // Without a comparison, no difference found means nothing.
         ensure!(compared.rows.iter().any(|row| row.pairs.is_some()), "nothing could be compared: {}", untested());
         Ok(if compared.alarms() { Outcome::Unmet } else { Outcome::Done })
     }
 }
 
 fn check_confidence(confidence: f64) -> Result<()> {
-    ensure!(confidence > 0.0 && confidence < 1.0, "--confidence: more than 0% and less than 100%");
+    ensure!(confidence > 0.0 && confidence < 1.0, "--confidence: must be above 0% and below 100%");
     Ok(())
 }

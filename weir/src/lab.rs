@@ -1,4 +1,4 @@
-//! `weir lab`: run, resume, shell, report, compare, and what is in `scenario`.
+//! `weir lab`: run, resume, shell, report, compare, and the commands in `scenario`.
 
 use std::io::IsTerminal;
 use std::num::NonZeroU32;
@@ -29,74 +29,73 @@ pub(super) struct Lab {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// List the scenarios that come with Weir.
+    /// List the built-in scenarios.
     List,
-    /// Print a scenario that comes with Weir.
+    /// Print a built-in scenario.
     Show {
-        /// Its name (`weir lab list`).
+        /// Name of a built-in scenario (`weir lab list`).
         name: String,
     },
-    /// Write a scenario that comes with Weir to a file, to edit it.
+    /// Copy a built-in scenario to a file for editing.
     #[command(after_help = "Example:\n  weir lab init telemetry --out mine.toml")]
     Init(Init),
-    /// Check a scenario and print it with every default, as it would run.
+    /// Check a scenario and print it with all defaults, without running it.
     #[command(after_help = "Example:\n  weir lab check ./mine.toml --set path.loss=0%,5%")]
     Check(Document),
-    /// Run a scenario and render its report.
+    /// Run a scenario and create its report.
     #[command(after_help = "Example:\n  weir lab run telemetry --duration 20s --set path.loss=0%,5%,20%")]
     Run(Run),
-    /// Continue an interrupted run: run the cells that it lacks and render the report again.
+    /// Run the missing cells of an interrupted run and create its report.
     Resume {
-        /// Its result directory.
+        /// Result directory of the run.
         dir: PathBuf,
     },
-    /// Run a program (or a shell) on a host of a scenario's network. The first brings the network up, later ones join it,
-    /// and the last one takes it down.
+    /// Run a program on a host of a scenario's network, which is up while one runs.
     #[command(after_help = "Example:\n  weir lab shell telemetry receiver python3 receiver.py")]
     Shell(Shell),
-    /// Change what links of a running network (`shell`) do to packets.
+    /// Change what links of a running network do to packets.
     #[command(after_help = "Example:\n  weir lab set telemetry links.uplink.forward.loss=30%")]
     Set {
-        /// The network: the name of its scenario, or the path of its file.
+        /// Running network: the name of its scenario, or the path of its file.
         network: String,
-        /// Scenario keys of links and of the path.
+        /// Scenario keys of links or of the path. Repeatable.
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = key_value)]
         set: Vec<(String, String)>,
     },
-    /// Restart the steps and traces of a running network (`shell`); they begin with its first program.
+    /// Restart the steps and traces of a running network.
     Steps {
         #[command(subcommand)]
         command: Steps,
     },
-    /// Print what became of packets in a running network (`shell`), link by link, and what was set by hand.
+    /// Print the ledger of a running network, link by link.
     Ledger {
-        /// The network: the name of its scenario, or the path of its file.
+        /// Running network: the name of its scenario, or the path of its file.
         network: String,
-        /// Print JSON.
+        /// Print the result as one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Render the report of a result directory again.
+    /// Create the report of a result directory again.
     Report {
-        /// The directory that `weir lab run` named.
+        /// Result directory of the run.
         dir: PathBuf,
-        /// Also draw this cell over time: charts/timeline-CELL.svg.
+        /// Also draw this cell over time, to charts/timeline-CELL.svg.
         #[arg(long)]
         cell: Option<String>,
     },
-    /// Compare two result directories cell by cell; exit status 3 if the second one is worse anywhere.
+    /// Compare two result directories; exit status 3 if the second one is worse.
     #[command(after_help = "Example:\n  weir lab compare results/before results/after --column mbit_per_s")]
     Compare(Compare),
-    /// Keeps the network of `shell` up; `shell` starts it.
+    /// Keep the network of `shell` up; `shell` starts this.
     #[command(hide = true)]
     Keep(Document),
 }
 
 #[derive(Debug, Args)]
 struct Document {
-    /// Name of a scenario (`weir lab list`), or path of a TOML file.
+    /// Name of a built-in scenario (`weir lab list`), or path of a TOML file.
     scenario: String,
-    /// Set a scenario key, e.g. `tcp.congestion=bbr`; several values (`a,b`) make it an axis.
+    /// Set a scenario key; several values (`a,b`) make it an axis. Repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     set: Vec<(String, String)>,
 }
@@ -111,22 +110,22 @@ struct Run {
     /// Length of each cell's sending window, e.g. 60s or 20m.
     #[arg(long)]
     duration: Option<Span>,
-    /// Runs of each cell.
+    /// Number of runs of each cell.
     #[arg(long, value_parser = weir_traffic::flags::one_or_more::<NonZeroU32>)]
     repeat: Option<NonZeroU32>,
-    /// Seed of every random choice.
+    /// Seed of all random choices.
     #[arg(long)]
     seed: Option<u64>,
-    /// Cells at once: a number, `all`, or `auto` (8 of light messages, 1 of anything else).
+    /// Cells to run at once: a number, `all` or `auto`.
     #[arg(long, value_parser = jobs)]
     jobs: Option<String>,
-    /// Write when each message was due, sent and received, as CSV, to messages/ in the result directory.
+    /// Write the times of each message as CSV to messages/ in the result directory.
     #[arg(long)]
     messages: bool,
-    /// Capture this cell's packets at sender and receiver, to pcap/ in the result directory.
+    /// Capture this cell's packets at both ends to pcap/ in the result directory.
     #[arg(long, value_name = "CELL")]
     pcap: Option<String>,
-    /// Bytes to keep of each captured packet; 0: all of it.
+    /// Bytes to keep of each captured packet; 0: all.
     #[arg(long, value_name = "BYTES", default_value_t = 256, requires = "pcap")]
     snap: u32,
     /// Print the result as one JSON object.
@@ -138,7 +137,7 @@ struct Run {
 struct Shell {
     #[command(flatten)]
     document: Document,
-    /// Host to run it on.
+    /// Host to run the program on.
     host: String,
     /// Program and its arguments [default: $SHELL].
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -147,9 +146,9 @@ struct Shell {
 
 #[derive(Debug, Subcommand)]
 enum Steps {
-    /// Start all steps and traces now, at time 0.
+    /// Start all steps and traces now, from time 0.
     Start {
-        /// The network: the name of its scenario, or the path of its file.
+        /// Running network: the name of its scenario, or the path of its file.
         network: String,
     },
 }
@@ -213,7 +212,7 @@ impl Lab {
     }
 }
 
-/// `--jobs`, as it is written.
+/// `--jobs`, checked and unchanged.
 fn jobs(text: &str) -> Result<String, String> {
     text.parse::<Jobs>().map(|_| text.to_owned())
 }
@@ -264,6 +263,6 @@ fn network_name(network: &str) -> Result<String> {
 }
 
 fn key_value(text: &str) -> Result<(String, String)> {
-    let (key, value) = text.split_once('=').context("expected KEY=VALUE")?;
+    let (key, value) = text.split_once('=').context("write KEY=VALUE")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }

@@ -37,7 +37,7 @@ use self::{Absent as Loss, Absent as Monitor, Absent as Protect, Absent as Sflow
 #[cfg(feature = "rooms")]
 use self::{loss::Loss, monitor::Monitor, protect::Protect, sflow::Sflow, tee::Tee};
 
-/// Carries, splits, measures, explains and analyses real-time telemetry over UDP.
+/// Replicate, measure, analyse and protect UDP telemetry.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
@@ -49,23 +49,23 @@ struct Cli {
 enum Command {
     /// Run experiments in an emulated network on this machine.
     Lab(lab::Lab),
-    /// Send numbered, timestamped messages over UDP or TCP.
+    /// Send test messages over UDP, TCP or QUIC.
     Send(send::Send),
-    /// Receive them, and tell what was lost and how late the rest was.
+    /// Receive test messages and report loss, delay and jitter.
     Recv(recv::Recv),
-    /// Copy every datagram, whole, to every destination.
+    /// Copy each UDP datagram to several destinations.
     Tee(Tee),
-    /// Tell where datagrams are lost, and what to change.
+    /// Find where datagrams are dropped and how to fix it.
     Loss(Loss),
-    /// Decode and analyse sFlow.
+    /// Collect, analyse, decode and export sFlow.
     Sflow(Sflow),
-    /// Carry signals from stations to any number of screens.
+    /// Stream signals from stations to any number of screens.
     Monitor(Monitor),
-    /// Look at attacks that `weir sflow serve` has found, and act.
+    /// List and handle the attacks that `weir sflow serve` detects.
     Protect(Protect),
 }
 
-/// Of a command that is not in this build: `make build` builds all of Weir.
+/// A command that is not in this build: `make build` builds all of Weir.
 #[cfg(not(feature = "rooms"))]
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
@@ -81,24 +81,24 @@ impl Absent {
     }
 }
 
-/// The mistake of asking a build for a room that it leaves out.
+/// The error for a room that is not in this build.
 #[cfg(not(feature = "rooms"))]
 fn not_in_this_build(what: &str) -> anyhow::Error {
-    anyhow::anyhow!("{what}: not in this build, which is the lab's; `make build` builds all of Weir")
+    anyhow::anyhow!("{what}: not in this build, which has only the lab. Run `make build` to build all of Weir.")
 }
 
-/// How a command ended that could do its job.
+/// How a command ended that did its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// All is well.
     Done,
     /// An assertion or a check did not hold.
     Unmet,
-    /// The exit status of a program that was run for the user.
+    /// The exit status of the program that `weir lab shell` ran.
     Program(u8),
 }
 
-/// A mistake in flags or configuration, exit status 2. Everything else that fails is exit status 1.
+/// A mistake in flags or configuration: exit status 2. Other failures: exit status 1.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", in_one_line(.0))]
 struct Usage(anyhow::Error);
@@ -136,24 +136,24 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What whoever writes a flag of iperf3 is looking for.
+/// Adds the flag of Weir that does what an unknown flag of iperf3 does.
 fn with_hint(mut error: clap::Error) -> clap::Error {
     let flag = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => flag.clone(),
         _ => return error,
     };
     let hint = match &*flag {
-        "-c" => "to send is `weir send --to ADDR:PORT`",
-        "-s" => "to receive is `weir recv --listen ADDR:PORT`",
-        "-t" => "how long is `--duration 10s`",
-        "-p" => "the port is part of the address: ADDR:PORT",
+        "-c" => "send with `weir send --to ADDR:PORT`",
+        "-s" => "receive with `weir recv --listen ADDR:PORT`",
+        "-t" => "set the duration with `--duration 10s`",
+        "-p" => "write the port in the address: ADDR:PORT",
         _ => return error,
     };
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     error
 }
 
-/// Prints a result, as one JSON object or in words; nothing in it steers a terminal.
+/// Prints a result as one JSON object or as text, without control characters.
 fn print_result(result: &(impl Serialize + Display), json: bool) -> anyhow::Result<()> {
     if json {
         say!("{}", shown_in_json(&serde_json::to_string(result)?));

@@ -1,23 +1,23 @@
-//! Lines for people, made of the JSON object that is printed for programs.
+//! Text lines, made from the JSON object of `--json`.
 
 use serde_json::Value;
 use weir_program::output::say;
 use weir_units::format;
 
-/// A label, and a text with keys of the object in braces.
+/// A label and a text with keys of the object in braces.
 ///
 /// | text | is |
 /// |---|---|
-/// | `{key}` | its value, in the unit that the key's ending says |
+/// | `{key}` | its value, in the unit of the key's suffix |
 /// | `{a%b}` | a as a share of b, in percent |
-/// | `{?key}`, `{!key}` | nothing: the line needs it to be known, or unknown (null) |
-/// | `+` at the beginning | nothing: the line needs the first value not to be 0 |
-/// | `[...]` | left out where a key in it is unknown |
+/// | `{?key}`, `{!key}` | nothing: a condition that the key is known, or unknown (null) |
+/// | `+` at the beginning | nothing: a condition that the first value is not 0 |
+/// | `[...]` | left out if a key in it is unknown |
 ///
-/// A line whose keys are not all known is left out.
+/// A line with an unknown key is left out.
 pub(crate) type Line<'a> = (&'a str, &'a str);
 
-/// Prints the lines for which the object has values, in blocks with a heading indented.
+/// Prints the lines for which the object has values.
 pub(crate) fn print(object: &Value, indent: &str, lines: &[Line<'_>]) {
     for (label, text) in lines {
         if let Some(text) = filled(object, text) {
@@ -27,7 +27,7 @@ pub(crate) fn print(object: &Value, indent: &str, lines: &[Line<'_>]) {
     }
 }
 
-/// The text with its values; `None`: one is unknown.
+/// The text with its values. `None`: a value is unknown.
 pub(crate) fn filled(object: &Value, text: &str) -> Option<String> {
     let (text, mut not_zero) = text.strip_prefix('+').map_or((text, false), |text| (text, true));
     let (mut filled, mut rest) = (String::new(), text);

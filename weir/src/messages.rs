@@ -1,4 +1,4 @@
-//! `--messages`: the first messages in a file.
+//! `--messages`: writes the first messages to a file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use weir_traffic::{ReceiveReport, SendReport, SenderSettings};
 
 use crate::{Outcome, files};
 
-/// The file, made before the first message.
+/// The file, created before the first message.
 pub(crate) struct Rows {
     path: PathBuf,
     file: File,
 }
 
-/// What the file does not have.
+/// What the file lacks.
 #[derive(Default)]
 pub(crate) struct Unwritten {
     /// Messages.
@@ -31,8 +31,8 @@ impl Rows {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Writes what was sent and received, as far as its times were kept. A disk that fails ends no measurement: what it
-    /// does not take is counted.
+    /// Writes the sent and received messages whose times were kept. A disk that fails does not end the measurement: the
+    /// missing messages are counted.
     pub(crate) fn finish(self, sent: &[(&SenderSettings, &SendReport)], received: &[&ReceiveReport]) -> Unwritten {
         let departures = sent.iter().flat_map(|(settings, report)| {
             (0..).zip(&report.departures).map(|(number, departure)| Message {
@@ -51,7 +51,7 @@ impl Rows {
                 session: session.session,
                 incarnation: session.incarnation,
                 number: flight.number,
-                // A message that is too short to carry its incarnation does not carry this either.
+                // A message too short for its incarnation does not carry this either.
                 intended: (session.incarnation != 0).then_some(flight.intended),
                 sent: Some(flight.sent),
                 received: Some(flight.received),
@@ -65,7 +65,7 @@ impl Rows {
 }
 
 impl Unwritten {
-    /// How a command ends that has told everything else: not well, if the file could not be written.
+    /// The outcome of a command that has printed its result: a failure if the file could not be written.
     pub(crate) fn judge(self, ended: Result<Outcome>) -> Result<Outcome> {
         match (self.failed, ended) {
             (None, ended) => ended,
@@ -89,7 +89,7 @@ mod tests {
         std::fs::write(&file, "somebody's").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let refused = Rows::create(&link).err().map(|error| error.to_string());
-        let why = format!("create {}: a link, which is not followed (give the file itself)", link.display());
+        let why = format!("create {}: a symbolic link. Name the file itself.", link.display());
         assert_eq!((refused, std::fs::read_to_string(&file).unwrap()), (Some(why), "somebody's".to_owned()));
         assert!(Rows::create(&file).is_ok());
     }

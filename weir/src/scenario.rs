@@ -1,4 +1,4 @@
-//! `weir lab list`, `show`, `init`, `check`: scenarios, without running one.
+//! `weir lab list`, `show`, `init`, `check`: scenarios without running them.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -15,9 +15,9 @@ use crate::{Outcome, usage};
 /// `weir lab init`.
 #[derive(Debug, Args)]
 pub(super) struct Init {
-    /// Name of a scenario (`weir lab list`).
+    /// Name of a built-in scenario (`weir lab list`).
     name: String,
-    /// File to write; an existing one is refused [default: NAME.toml].
+    /// New file to write [default: NAME.toml].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -28,17 +28,17 @@ impl Init {
         let path = self.out.unwrap_or_else(|| format!("{}.toml", self.name).into());
         let mut file = match OpenOptions::new().write(true).create_new(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return usage(Err(anyhow!("{}: is there already: name another with --out", path.display())));
+                return usage(Err(anyhow!("{}: already exists. Choose another file with --out.", path.display())));
             }
             opened => opened.with_context(|| format!("create {}", path.display()))?,
         };
         file.write_all(text.as_bytes()).with_context(|| format!("write {}", path.display()))?;
-        say!("{}: edit it, then `weir lab run {}`", path.display(), as_a_file(&path));
+        say!("{}: edit it, then run `weir lab run {}`", path.display(), as_a_file(&path));
         Ok(Outcome::Done)
     }
 }
 
-/// A path that no command takes for the name of a scenario that ships.
+/// A path that no command mistakes for the name of a built-in scenario.
 fn as_a_file(path: &Path) -> String {
     let is_bare = path.extension().is_none() && path.components().count() == 1;
     format!("{}{}", if is_bare { "./" } else { "" }, path.display())
@@ -60,13 +60,13 @@ pub(super) fn show(name: &str) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// `weir lab check`: says what `run` would say, and what it would run.
+/// `weir lab check`: reports the errors of `run`, and prints what it would run.
 pub(super) fn check(sweep: Result<Sweep>) -> Result<Outcome> {
     let sweep = usage(sweep)?;
     usage(sweep.check())?;
     let cells = sweep.cells.len();
-    let what = if sweep.axes.is_empty() { "" } else { ", each with its own values of [axes]" };
+    let what = if sweep.axes.is_empty() { "" } else { ", one per combination of [axes]" };
     let cells = if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells{what}") };
-    say!("# {cells}; every default is written out.\n{}", sweep.to_toml()?.trim_end());
+    say!("# {cells}, all defaults shown.\n{}", sweep.to_toml()?.trim_end());
     Ok(Outcome::Done)
 }

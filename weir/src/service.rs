@@ -1,4 +1,4 @@
-//! Flags that services share: a room adds its own, and has these mean the same everywhere.
+//! Flags that all services share. Each room adds its own.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -15,30 +15,30 @@ use weir_units::format::shown;
 
 use crate::{Outcome, usage};
 
-/// Of every service. In its help they come last.
+/// Flags of every service, last in its help.
 #[derive(Debug, Args)]
 pub(super) struct Service {
-    /// Serve /metrics, /healthz, /readyz and /ledger here.
+    /// Serve /metrics, /healthz, /readyz and /ledger at this address.
     #[arg(long, value_name = "ADDR:PORT", value_parser = address, display_order = LAST)]
     admin: Option<SocketAddr>,
-    /// Become this user once everything is open [default: in place of root the owner of the folder that is written, else nobody].
+    /// Become this user after startup [default: if root, an unprivileged user].
     #[arg(long, value_name = "NAME", value_parser = user, display_order = LAST + 1)]
     user: Option<String>,
-    /// Log more to standard error; twice: everything.
+    /// Log more to standard error; -vv: everything.
     #[arg(short, action = ArgAction::Count, display_order = LAST + 3)]
     pub(super) verbose: u8,
 }
 
-/// Of a service that a file configures: flatten it first. A room whose file is not optional, or that says more of it, changes
+/// Flags of a service that a file configures: flatten it first. A room with a mandatory file or its own help text changes
 /// the flag by `mut_arg`.
 #[derive(Debug, Args)]
 pub(super) struct Configured {
-    /// TOML file that configures it; SIGHUP reads it again.
+    /// TOML configuration file; SIGHUP reloads it.
     #[arg(short, long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     #[command(flatten)]
     pub(super) service: Service,
-    /// Check the configuration, print what is in force as TOML, and end.
+    /// Check the configuration, print the effective one as TOML, and exit.
     #[arg(long, display_order = LAST + 2)]
     pub(super) check: bool,
     /// Print the final ledger as one JSON object.
@@ -47,27 +47,27 @@ pub(super) struct Configured {
 }
 
 impl Service {
-    /// What they say of the process; for rooms with a file it goes before that.
+    /// Settings of the process; they override those of a file.
     pub(super) fn fixed(&self) -> Fixed {
         Fixed { admin: self.admin, user: self.user.clone() }
     }
 
-    /// How the service is started, for rooms without a file.
+    /// How to start a service without a file.
     pub(super) fn launch(&self) -> Launch {
         Launch { fixed: self.fixed(), file: None, verbosity: self.verbose }
     }
 }
 
 impl Configured {
-    /// The file, of which flags replace keys, or where there is none what `flags` say.
+    /// The file, whose keys the flags replace, or only the flags if there is no file.
     pub(super) fn origin<T: Checked>(&self, flags: Flags) -> Origin<T> {
         let Service { admin, user, .. } = &self.service;
         let flags = flags.with("--admin", "admin", admin.map(Address)).with("--user", "user", user.as_ref());
         Origin::new(self.config.clone(), flags)
     }
 
-    /// Runs a service to its end and prints its ledger, as one line of JSON on standard output or in words on standard
-    /// error. With `--check` it prints the warnings and what is in force, which `in_force` says of the configuration.
+    /// Runs a service to its end and prints its ledger, as one line of JSON on standard output or as text on standard
+    /// error. With `--check` it prints the warnings and the effective configuration, which `in_force` returns.
     pub(super) fn run<C, L: Serialize + Display>(
         &self,
         config: Result<C>,
@@ -92,20 +92,20 @@ impl Configured {
     }
 }
 
-/// A list, if a flag has given one.
+/// The list, if it is not empty.
 pub(super) fn given<T>(list: &[T]) -> Option<&[T]> {
     (!list.is_empty()).then_some(list)
 }
 
-/// `192.0.2.7:514`; no host name is looked up.
+/// `192.0.2.7:514`; host names are not looked up.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map(|Address(address)| address)
 }
 
-/// A user that there is.
+/// An existing user.
 fn user(name: &str) -> Result<String, weir_kernel::Error> {
     User::find(name).map(|_| name.to_owned())
 }
 
-/// Behind the flags of any room, before `--help`.
+/// Display order after the flags of any room and before `--help`.
 const LAST: usize = 900;

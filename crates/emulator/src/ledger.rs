@@ -1,6 +1,6 @@
-//! The account of one direction of a link: `received + duplicated = delivered + every named loss + in flight`.
+//! The ledger of one direction of a link: `received + duplicated = delivered + every named loss + in flight`.
 //!
-//! Every term has a counter of its own; none is derived from the others.
+//! Every term has its own counter; none is derived from others.
 
 use hdrhistogram::Histogram;
 
@@ -12,7 +12,7 @@ use crate::model::{Alterations, FlowDrops, Nanos};
 pub struct Ledger {
     /// Packets taken from the ingress interface, control packets included.
     pub received: u64,
-    /// Further copies made by the duplication impairment.
+    /// Copies made by the duplication impairment.
     pub duplicated: u64,
     /// Packets handed to the egress interface, control packets and copies included.
     pub delivered: u64,
@@ -31,7 +31,7 @@ pub struct Ledger {
 
     /// Of `received`: ARP, ND, IGMP and MLD, which are delayed but never dropped.
     pub control: u64,
-    /// Of `delivered`: packets that were altered, by how; one may have been in several ways.
+    /// Of `delivered`: altered packets, by kind; one may have several.
     pub altered: Alterations<u64>,
     /// Flows that found the flow table full and share one drop pattern.
     pub unlisted_flows: u64,
@@ -42,7 +42,7 @@ pub struct Ledger {
     pub frames_delivered: u64,
     /// Frames the kernel dropped because the emulator's socket buffer was full (`PACKET_STATISTICS`, tp_drops).
     pub socket_dropped_frames: u64,
-    /// Frames that wait in the emulator's socket, which it has not got to yet.
+    /// Frames still unread in the emulator's socket.
     pub unread_frames: u64,
     /// Bytes of `received`, from the IP header on.
     pub received_bytes: u64,
@@ -51,7 +51,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// What the ledger cannot account for: 0, or there is a fault in the emulator.
+    /// Packets that the ledger cannot account for; not 0: a bug in the emulator.
     pub fn unexplained(&self) -> i64 {
         let inflow = self.received + self.duplicated;
         let outflow = self.delivered
@@ -65,22 +65,22 @@ impl Ledger {
     }
 }
 
-/// Everything one direction of a link can tell.
+/// The report of one direction of a link.
 #[derive(Clone, Debug)]
 pub struct DirectionReport {
     /// The counters.
     pub ledger: Ledger,
     /// The planned drops, flow by flow.
     pub drops: Vec<FlowDrops>,
-    /// By how many nanoseconds packets left later than the model said; one sample a send.
+    /// Lateness of packets against the model, ns; one sample per send.
     pub lateness: Histogram<u64>,
-    /// When the emulator did not get to run in time, in order of time.
+    /// Times in which the emulator did not run in time, in order.
     pub late: Vec<Late>,
-    /// Such times beyond those that are listed.
+    /// Number of such times that are not listed.
     pub unlisted_late: u64,
 }
 
-/// A time in which a packet was due for [`Late::LEAST`] or longer and had not left. What waits at the same time is one.
+/// A time in which a packet was overdue by [`Late::MIN`] or longer. Packets that wait at the same time are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Late {
     /// When the first packet was due, ns of CLOCK_MONOTONIC.
@@ -90,8 +90,8 @@ pub struct Late {
 }
 
 impl Late {
-    /// The least lateness that is listed, ns.
-    pub const LEAST: Nanos = 1_000_000;
+    /// Min lateness that is listed, ns.
+    pub const MIN: Nanos = 1_000_000;
 }
 
 /// Both directions of a link.

@@ -1,4 +1,4 @@
-//! Time as probes carry it, and waiting for events with nanosecond time-outs.
+//! The time in probes, and waiting for events with nanosecond time-outs.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -17,16 +17,16 @@ pub type Nanos = u64;
 
 /// The present.
 pub fn now() -> Nanos {
-    // CLOCK_MONOTONIC always exists on Linux; 0 would be seen at once as a delay of days.
+    // CLOCK_MONOTONIC always exists on Linux; 0 would show at once as a delay of days.
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
 }
 
-/// A duration in nanoseconds; 584 years at most.
+/// A duration in nanoseconds; at most 584 years.
 pub fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The first 64 bits of the kernel's boot id. `None`: the kernel does not tell (no /proc).
+/// The first 64 bits of the kernel's boot id. `None`: not available (no /proc).
 pub fn boot_id() -> Option<u64> {
     static ID: OnceLock<Option<u64>> = OnceLock::new();
     *ID.get_or_init(|| {
@@ -35,9 +35,8 @@ pub fn boot_id() -> Option<u64> {
     })
 }
 
-/// Tells this process's CLOCK_MONOTONIC from others: probes of unequal ones carry times that cannot be compared. Other
-/// boots have other clocks, and so have time namespaces that are set off (time_namespaces(7)). `None`: the kernel does
-/// not tell (no /proc).
+/// Identifies this process's CLOCK_MONOTONIC: times in probes with different ids cannot be compared. Other boots have
+/// other clocks, and so do time namespaces with an offset (time_namespaces(7)). `None`: not available (no /proc).
 pub fn id() -> Option<NonZeroU32> {
     static ID: OnceLock<Option<NonZeroU32>> = OnceLock::new();
     *ID.get_or_init(|| {
@@ -46,7 +45,7 @@ pub fn id() -> Option<NonZeroU32> {
     })
 }
 
-/// A boot's clock, as a time namespace sets it off: `monotonic SECONDS NANOSECONDS` in a line of its own.
+/// A boot's clock with the offset of a time namespace: a line `monotonic SECONDS NANOSECONDS`.
 fn told_apart(boot: u64, offsets: &str) -> NonZeroU32 {
     let words = offsets
         .lines()
@@ -56,26 +55,26 @@ fn told_apart(boot: u64, offsets: &str) -> NonZeroU32 {
         .and_then(|mut words| Some((words.next()?.parse::<i64>().ok()?, words.next()?.parse::<i64>().ok()?)))
         .unwrap_or_default();
     let offset = seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos) as u64;
-    // An odd factor: unequal offsets of a boot stay unequal before the halves are joined.
+    // An odd factor: different offsets of a boot stay different before the halves are joined.
     let mixed = boot ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     NonZeroU32::new((mixed >> 32) as u32 ^ mixed as u32).unwrap_or(NonZeroU32::MIN)
 }
 
 /// Lets timers of the calling thread fire on time instead of up to 50 us late.
 pub fn precise_timers() {
-    // A kernel that refuses leaves the default slack: later by 50 us, and measured as such.
+    // If the kernel refuses, the default slack stays: 50 us later, which is measured.
     let _ = prctl::set_timerslack(1);
 }
 
-/// Waits until one of `fds` is ready or the time `until` has come; `None` waits without end.
+/// Waits until one of `fds` is ready or the time `until` has come. `None`: without end.
 pub fn wait(fds: &mut [PollFd<'_>], until: Option<Nanos>) {
     let timeout = until.map(|until| TimeSpec::from_duration(Duration::from_nanos(until.saturating_sub(now()))));
-    // EINTR and the like look like an early wake-up: callers look at the clock and the sockets again anyway.
+    // EINTR and similar errors look like an early wake-up: callers check the clock and the sockets again anyway.
     let _ = ppoll(fds, timeout, None);
 }
 
-/// The time left until `until` as epoll takes it: milliseconds, rounded up, an hour at most, so that callers look at
-/// the clock again anyway. `None` waits without end.
+/// The time until `until` in epoll's form: milliseconds, rounded up, at most an hour, so that callers check the clock
+/// again anyway. `None` waits without end.
 pub fn epoll_timeout(until: Option<Nanos>) -> EpollTimeout {
     let Some(until) = until else { return EpollTimeout::NONE };
     let left = Duration::from_nanos(until.saturating_sub(now())) + Duration::from_micros(999);

@@ -1,4 +1,4 @@
-//! Texts of others, who may have put into them what terminals obey or eyes are deceived by.
+//! Texts from untrusted sources, which may have characters that control terminals or mislead readers.
 
 use std::io::{self, Write};
 
@@ -6,17 +6,17 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 use weir_units::format::{shown, steers};
 
-/// Whether a terminal would obey the character, or eyes be deceived by it: the same everywhere ([`steers`]).
+/// Whether the character controls a terminal or misleads readers: the same everywhere ([`steers`]).
 pub fn is_obeyed(c: char) -> bool {
     steers(c)
 }
 
-/// A text in which such characters are written as escapes.
+/// A text with such characters escaped.
 pub fn escaped(text: &str) -> String {
     shown(text).into_owned()
 }
 
-/// Refuses a name that has such characters: those of a configuration are its author's to mend.
+/// Refuses a name with such characters: authors of configurations can correct theirs.
 ///
 /// # Errors
 /// One line, in which they are escaped.
@@ -27,10 +27,10 @@ pub fn showable(name: &str) -> Result<(), String> {
     Err(format!("`{}`: it has characters that terminals obey or that turn text round (leave them out)", escaped(name)))
 }
 
-/// Writes JSON without white space, in which such characters are escaped: the value is the same.
+/// Writes JSON without white space, with such characters escaped: the value is the same.
 ///
 /// # Errors
-/// As the writer fails, or a value that JSON has no form for.
+/// The writer fails, or JSON has no form for a value.
 pub fn write_json(writer: impl Write, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(writer, Escaping))
 }
@@ -39,7 +39,7 @@ struct Escaping;
 
 impl Formatter for Escaping {
     fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        // Of ASCII there is but delete: JSON itself escapes what is below the space.
+        // In ASCII only delete is left: JSON itself escapes the characters below the space.
         if !fragment.bytes().any(|byte| byte >= 0x7f) {
             return writer.write_all(fragment.as_bytes());
         }

@@ -1,4 +1,4 @@
-//! Files that a service keeps: nobody else has put them there, they are read by nobody else, and a crash leaves none half written.
+//! Files that a service keeps: they belong to it, only it reads them, and a crash leaves none half written.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -11,11 +11,11 @@ use nix::libc;
 use nix::unistd::{AccessFlags, faccessat, geteuid};
 use weir_kernel::capabilities::{Capability, has};
 
-/// Refuses what is not to be read as our own, nor written over: symbolic links, pipes, devices, directories, files of other
-/// users.
+/// Refuses files that must not be read as our own, or overwritten: symbolic links, pipes, devices, directories, files
+/// of other users.
 ///
 /// # Errors
-/// Which of these it is.
+/// The kind of file.
 pub fn ours(metadata: &Metadata) -> io::Result<()> {
     plain(metadata)?;
     match metadata.uid() {
@@ -24,7 +24,7 @@ pub fn ours(metadata: &Metadata) -> io::Result<()> {
     }
 }
 
-/// The same, of who we are to be: root, as long as it may become anybody, may become whom the file belongs to
+/// The same, for the future user: root, while it may become anybody, may become the owner of the file
 /// (`weir_service::privileges`).
 ///
 /// # Errors
@@ -35,15 +35,15 @@ pub fn to_be_ours(metadata: &Metadata) -> io::Result<()> {
 
 fn plain(metadata: &Metadata) -> io::Result<()> {
     if metadata.is_symlink() {
-        return Err(io::Error::other("it is a symbolic link, which is never followed: name the file itself"));
+        return Err(io::Error::other("it is a symbolic link. Name the file itself."));
     }
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     Ok(())
 }
 
-/// Opens a file to read; `None`: there is none.
+/// Opens a file to read. `None`: it does not exist.
 ///
 /// # Errors
 /// It is a symbolic link (ELOOP), neither [`ours`] nor [`to_be_ours`], or cannot be read.
@@ -54,10 +54,10 @@ pub fn open(path: &Path) -> io::Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Reads a file, no more than `most` bytes; `None`: there is none.
+/// Reads a file of at most `most` bytes. `None`: it does not exist.
 ///
 /// # Errors
-/// As [`open`]; it is longer.
+/// As [`open`], or it is longer.
 pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let Some(file) = open(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
@@ -68,18 +68,18 @@ pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes a file by `write`: to a temporary one beside it, to the disk, then in its place. Whoever reads it finds the file
-/// of before or all of the new one.
+/// Writes a file with `write`: to a temporary file next to it, to the disk, then in its place. Readers find the old
+/// file or the complete new one.
 ///
 /// # Errors
-/// What is there is not [`ours`]; the directory cannot be written to, the disk is full, or those of `write`; the file of before
-/// stays.
+/// The existing file is not [`ours`], the directory cannot be written to, the disk is full, or an error of `write`; the
+/// old file stays.
 pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     if let Ok(metadata) = fs::symlink_metadata(path) {
         ours(&metadata)?;
     }
     let temporary = beside(path, ".new");
-    // What a crash left behind.
+    // Left over from a crash.
     remove(&temporary)?;
     let file =
         OpenOptions::new().write(true).create_new(true).custom_flags(libc::O_NOFOLLOW).mode(0o600).open(&temporary);
@@ -89,21 +89,21 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>
         file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
         fs::rename(&temporary, path)
     });
-    // Neither changes what is at the path: an error of the first was told, and without the second a crash of the machine may bring the
-    // file of before back, which is whole as well.
+    // Neither changes the file at the path: an error of the first was reported, and without the second a crash of the
+    // machine may restore the old file, which is complete as well.
     let _ = if written.is_err() { remove(&temporary) } else { sync_directory(path) };
     written
 }
 
-/// Whether a file may be written here, as far as that can be known without writing.
+/// Whether a file may be written here, if that can be known without writing.
 ///
 /// # Errors
-/// The directory is not there or cannot be written to, or what is in the file's place is none of ours.
+/// The directory does not exist or cannot be written to, or an existing file is not ours.
 pub fn writable(path: &Path) -> io::Result<()> {
     if let Ok(metadata) = fs::symlink_metadata(path) {
         to_be_ours(&metadata)?;
     }
-    let directory = directory(path).ok_or_else(|| io::Error::other("it names no file"))?;
+    let directory = directory(path).ok_or_else(|| io::Error::other("it is not the name of a file"))?;
     faccessat(AT_FDCWD, directory, AccessFlags::W_OK | AccessFlags::X_OK, AtFlags::AT_EACCESS).map_err(|errno| {
         let error = io::Error::from(errno);
         io::Error::new(error.kind(), format!("directory {}: {error}", directory.display()))
@@ -113,20 +113,20 @@ pub fn writable(path: &Path) -> io::Result<()> {
 /// Removes a file, if there is one.
 ///
 /// # Errors
-/// It is there, and stays.
+/// It exists and cannot be removed.
 pub fn remove(path: &Path) -> io::Result<()> {
     if_there(fs::remove_file(path)).map(drop)
 }
 
-/// Has the names in a file's directory on the disk.
+/// Writes the names in a file's directory to the disk.
 ///
 /// # Errors
-/// The disk does not take them.
+/// The disk does not accept them.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     directory(path).map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
-/// The file in the same directory whose name has so much more at its end.
+/// The file in the same directory with this suffix.
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
@@ -189,7 +189,7 @@ mod tests {
         let nowhere = format!("directory {}: No such file or directory (os error 2)", dir.path().join("no").display());
         assert_eq!(said("no/state"), Err(nowhere));
         fs::create_dir(dir.path().join("directory")).unwrap();
-        assert_eq!(said("directory"), Err("it is no regular file".into()));
+        assert_eq!(said("directory"), Err("it is not a regular file".into()));
         assert!(writable(Path::new("/")).is_err());
     }
 
@@ -213,7 +213,7 @@ mod tests {
         symlink(&precious, dir.path().join("state.new")).unwrap();
         assert_eq!(read(&path, 100).unwrap_err().raw_os_error(), Some(libc::ELOOP));
         // Neither followed nor replaced, and known before.
-        let why = "it is a symbolic link, which is never followed: name the file itself";
+        let why = "it is a symbolic link. Name the file itself.";
         assert_eq!(put(&path, "state").unwrap_err().to_string(), why);
         assert_eq!(writable(&path).unwrap_err().to_string(), why);
         assert!(path.is_symlink());

@@ -1,4 +1,4 @@
-//! Accounts: each count declared once, as a field, a key of JSON, a metric and a row of docs/metrics.md.
+//! Ledgers: each count is declared once, as a field, a key of JSON, a metric and a row of docs/metrics.md.
 //!
 //! ```
 //! use weir_program::ledger::{self, Ledger};
@@ -39,29 +39,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Serialize, Serializer};
 
-/// A metric family: what is counted, and what tells its samples apart.
+/// A metric family: its meaning, and the labels of its samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Family {
     /// Name without unit and suffix: `weir_tee_received`.
     pub name: &'static str,
     /// Unit, part of the full name: `datagrams`. `None`: a bare number.
     pub unit: Option<&'static str>,
-    /// How it moves.
+    /// Its kind.
     pub kind: Kind,
-    /// What it counts and when it is absent, in one sentence with its full stop.
+    /// Its meaning and when it is absent, in one sentence with a full stop.
     pub help: &'static str,
     /// Names of its labels, in the order of their values.
     pub labels: &'static [&'static str],
 }
 
-/// How a family moves.
+/// The kind of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows; its full name ends in `_total`.
     Counter,
     /// Goes up and down.
     Gauge,
-    /// Always 1; what it says is in its labels. Its full name ends in `_info`.
+    /// Always 1; the information is in its labels. Its full name ends in `_info`.
     Info,
 }
 
@@ -71,12 +71,12 @@ impl Family {
         Self { name, unit, kind, help, labels: &[] }
     }
 
-    /// The same with samples that these labels tell apart.
+    /// The same with samples that have these labels.
     pub const fn by(self, labels: &'static [&'static str]) -> Self {
         Self { labels, ..self }
     }
 
-    /// The name that a query uses, in either format.
+    /// The name in queries, in either format.
     pub fn full_name(&self) -> String {
         let unit = self.unit.map(|unit| format!("_{unit}")).unwrap_or_default();
         let suffix = match self.kind {
@@ -127,38 +127,38 @@ impl From<bool> for Value {
     }
 }
 
-/// Samples of a family: values of its labels, and what was counted.
+/// Samples of a family: values of its labels, and the count.
 pub type Rows = Vec<(Vec<String>, Value)>;
 
-/// Ledgers of one kind, each with the values of the labels that tell it apart.
+/// Ledgers of one kind, each with the values of its labels.
 pub type Labelled<'a, L> = [(Vec<String>, &'a L)];
 
-/// A field of several that are one family: what it is called there, and its count.
+/// A field of several that form one family: its label value, and its count.
 type Part<L> = (&'static str, fn(&L) -> &dyn Counted);
 
-/// An account that [`ledger!`](crate::ledger!) has declared.
+/// A ledger declared by [`ledger!`](crate::ledger!).
 pub trait Ledger: Sized {
-    /// What tells it from others of its kind.
+    /// The value that identifies it among its kind.
     fn labels(&self) -> Vec<String>;
 
-    /// Gives each family once, with the samples of all these ledgers.
+    /// Passes each family once, with the samples of all these ledgers.
     fn give(these: &Labelled<'_, Self>, give: &mut dyn FnMut(&'static Family, Rows));
 }
 
-/// Every family of a ledger, in the order in which it is given.
+/// All families of a ledger, in order.
 pub fn families<L: Ledger>() -> Vec<Family> {
     let mut all = Vec::new();
     L::give(&[], &mut |family, _| all.push(*family));
     all
 }
 
-/// What can be a sample, or several.
+/// A value that is one sample or several.
 pub trait Counted {
-    /// The samples, each with the value of a further label where there are several.
+    /// The samples, each with the value of another label if there are several.
     fn samples(&self) -> Vec<(Option<String>, Value)>;
 }
 
-/// What is one sample.
+/// A value that is one sample.
 macro_rules! counted {
     ($($type:ty),+) => {$(
         impl Counted for $type {
@@ -183,12 +183,12 @@ impl<K: ToString> Counted for BTreeMap<K, u64> {
     }
 }
 
-/// What has ledgers in it: one or none, several, or several by name.
+/// A value with ledgers in it: one or none, several, or several by name.
 pub trait Ledgers {
-    /// What they are.
+    /// The type of the ledgers.
     type Of: Ledger;
 
-    /// All of them, each with its name where they have such.
+    /// All ledgers, each with its name if it has one.
     fn all(&self) -> Vec<(Option<&String>, &Self::Of)>;
 }
 
@@ -224,7 +224,7 @@ impl<L: Ledger> Ledgers for BTreeMap<String, L> {
     }
 }
 
-/// A count that several threads add to.
+/// A count that several threads increment.
 #[derive(Debug, Default)]
 pub struct Shared(AtomicU64);
 
@@ -234,13 +234,13 @@ impl Shared {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// What it is now.
+    /// Its current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What it is now, to be counted on by itself.
+/// A copy with the current value, to count on separately.
 impl Clone for Shared {
     fn clone(&self) -> Self {
         Self(self.get().into())
@@ -265,24 +265,24 @@ impl Counted for Shared {
     }
 }
 
-/// A count for each of some names, found by its place among them: what a worker counts in, as a map of JSON.
+/// One count per name, found by its index among the names: for workers; a map in JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct By<N> {
     counts: Vec<(&'static str, u64)>,
     names: PhantomData<N>,
 }
 
-/// What each is called.
+/// The names.
 pub trait Names {
-    /// In the order of their places.
+    /// In the order of the names.
     fn names() -> Vec<&'static str>;
 }
 
 impl<N> By<N> {
-    /// Adds to the count at this place.
+    /// Adds to the count at this index.
     ///
     /// # Panics
-    /// There is no such place.
+    /// There is no such index.
     pub fn add(&mut self, place: usize, count: u64) {
         self.counts[place].1 = self.counts[place].1.saturating_add(count);
     }
@@ -327,7 +327,7 @@ impl<N> Serialize for By<N> {
     }
 }
 
-/// Declares ledgers; the example is at the [module](crate::ledger).
+/// Declares ledgers; see the example at the [module](crate::ledger).
 ///
 /// A field is a key of JSON. `=> Counter "NAME" ["UNIT"] {LABELS}` (or `Gauge`) makes it a metric whose help is the field's comment: of a
 /// number a sample, of a map one for each of its entries. With `["UNIT"] ["bytes"]` it is two, of the field's `datagrams` and `bytes`. `=> each` has ledgers in it, of which all is told as well. `by FIELD` names the
@@ -394,13 +394,13 @@ macro_rules! ledger {
     )*};
 }
 
-/// What [`ledger!`](crate::ledger!) writes of a unit.
+/// The code of [`ledger!`](crate::ledger!) for a unit.
 #[doc(hidden)]
 pub const fn first(unit: &[&'static str]) -> Option<&'static str> {
     if let [unit, ..] = unit { Some(unit) } else { None }
 }
 
-/// What it writes of a field: its samples in all these ledgers.
+/// Its code for a field: its samples in all these ledgers.
 #[doc(hidden)]
 pub fn rows<L, C: Counted>(these: &Labelled<'_, L>, field: impl Fn(&L) -> &C) -> Rows {
     let mut rows = Vec::new();
@@ -411,7 +411,7 @@ pub fn rows<L, C: Counted>(these: &Labelled<'_, L>, field: impl Fn(&L) -> &C) ->
     rows
 }
 
-/// What it writes of several fields together.
+/// Its code for several fields together.
 #[doc(hidden)]
 pub fn parts<L>(these: &Labelled<'_, L>, parts: &[Part<L>]) -> Rows {
     let mut rows = Vec::new();
@@ -424,7 +424,7 @@ pub fn parts<L>(these: &Labelled<'_, L>, parts: &[Part<L>]) -> Rows {
     rows
 }
 
-/// What it writes of a field with ledgers in it.
+/// Its code for a field with ledgers in it.
 #[doc(hidden)]
 pub fn inner<L, I: Ledgers>(
     these: &Labelled<'_, L>,

@@ -1,5 +1,5 @@
-//! What every program of Weir needs, whether it ends by itself or runs as a service: a clock, an orderly end, signals,
-//! output that never panics, a configuration whose mistakes are one line each, and accounts.
+//! Shared by all programs of Weir, services or not: a clock, an orderly end, signals, output that never panics, a
+//! configuration with one-line errors, and ledgers.
 
 pub mod clock;
 pub mod config;

@@ -1,5 +1,5 @@
-//! Interfaces that go away and come back under their names: a thread that sees to it that sockets get again what they had by them
-//! ([`weir_dgram::interfaces`]), and a line for each change.
+//! Interfaces that disappear and come back under their names: a thread restores what sockets had on them
+//! ([`weir_dgram::interfaces`]), and reports each change.
 
 use std::os::fd::AsFd;
 use std::thread::{self, JoinHandle};
@@ -20,13 +20,12 @@ pub struct Links {
 }
 
 impl Links {
-    /// Starts the thread, named `links`, in the calling thread's network namespace. `tell` gets what changes.
+    /// Starts the thread, named `links`, in the calling thread's network namespace. `tell` receives the changes.
     ///
     /// # Errors
-    /// One line: the kernel does not tell, or a thread cannot be started.
+    /// One line: the kernel does not report changes, or a thread cannot be started.
     pub fn follow(tell: fn(&Change)) -> Result<Self> {
-        let events =
-            Events::of_network().context("interfaces that are made anew are not noticed (allow AF_NETLINK)")?;
+        let events = Events::of_network().context("recreated interfaces are not noticed. Allow AF_NETLINK.")?;
         let stop = Stop::new()?;
         let stopped = stop.clone();
         let thread = thread::Builder::new().name("links".into()).spawn(move || follow(&events, &stopped, tell))?;
@@ -37,7 +36,7 @@ impl Links {
 impl Drop for Links {
     fn drop(&mut self) {
         self.stop.set();
-        // A panic on that thread has been told on stderr already.
+        // A panic on that thread was printed on stderr already.
         self.thread.take().map(JoinHandle::join);
     }
 }
@@ -46,7 +45,7 @@ fn follow(events: &Events, stop: &Stop, tell: fn(&Change)) {
     loop {
         events.take();
         restore(false).iter().for_each(tell);
-        // Where routes change all the time, what they change is looked at every now and then.
+        // If routes change all the time, their effects are checked at intervals.
         if stop.wait(Instant::now() + LOOKS_APART) {
             return;
         }
@@ -55,5 +54,5 @@ fn follow(events: &Events, stop: &Stop, tell: fn(&Change)) {
     }
 }
 
-/// Least time between two looks.
+/// Min time between two checks.
 const LOOKS_APART: Duration = Duration::from_millis(100);

@@ -1,7 +1,7 @@
-//! Whether threads make progress: what a watchdog and `/healthz` go by.
+//! Whether threads make progress, for the watchdog and `/healthz`.
 //!
-//! A thread tells when it begins a piece of work and when it waits for the next. Waiting is no fault, however long it
-//! takes; a piece of work that takes longer than anything could is.
+//! A thread records when it begins a piece of work and when it waits for the next. Waiting may take any time; a piece
+//! of work that takes too long is a stall.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,26 +12,26 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug, Default)]
 pub struct Pulses(Arc<Mutex<Vec<Watched>>>);
 
-/// The pulse of one thread, felt until it is dropped. A panic that drops it counts as a stall that never ends.
+/// The pulse of one thread, checked until it is dropped. A panic that drops it counts as a stall that never ends.
 #[derive(Debug)]
 pub struct Pulse(Arc<AtomicU64>);
 
 #[derive(Debug)]
 struct Watched {
     name: String,
-    /// Odd: at work, on a piece that has this number. Even: waiting.
+    /// Odd: working, on the piece with this number. Even: waiting.
     beat: Arc<AtomicU64>,
-    /// The odd number seen last, and when it was first seen.
+    /// The last odd number, and when it was first seen.
     seen: Option<(u64, Instant)>,
 }
 
 impl Pulses {
-    /// None yet.
+    /// No threads yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The pulse of a thread, by whose name a stall is told. It begins waiting.
+    /// The pulse of a thread, whose name appears in a stall. It begins waiting.
     pub fn pulse(&self, name: impl Into<String>) -> Pulse {
         let beat = Arc::new(AtomicU64::new(0));
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,8 +39,8 @@ impl Pulses {
         Pulse(beat)
     }
 
-    /// Whether every thread waits or has gone on to another piece of work since it was looked at `limit` or longer ago;
-    /// else who does not, in one line. To be called more often than once in `limit`.
+    /// Whether every thread waits or has begun another piece of work since a check at least `limit` ago; otherwise a
+    /// line that names the stalled thread. Call it more than once per `limit`.
     ///
     /// # Errors
     /// The line.
@@ -51,7 +51,7 @@ impl Pulses {
         for Watched { name, beat, seen } in all.iter_mut() {
             let number = beat.load(Ordering::Relaxed);
             if number == PANICKED {
-                return Err(format!("thread {name} has ended in a panic"));
+                return Err(format!("thread {name} has panicked"));
             }
             let first = match *seen {
                 Some((before, first)) if before == number => first,
@@ -77,7 +77,7 @@ impl Pulse {
         self.set(|beat| beat.wrapping_add(1) & !1);
     }
 
-    /// One thread writes: no need for an atomic addition. 2^63 pieces of work are not done in a machine's life.
+    /// Only one thread writes, so no atomic addition is needed. 2^63 pieces of work never occur.
     fn set(&self, next: impl Fn(u64) -> u64) {
         self.0.store(next(self.0.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
@@ -136,7 +136,7 @@ mod tests {
         assert!(panicked.unwrap().join().is_err());
         for _ in 0..2 {
             let told = pulses.check(Instant::now(), LIMIT);
-            assert_eq!(told, Err("thread worker 3 has ended in a panic".into()));
+            assert_eq!(told, Err("thread worker 3 has panicked".into()));
         }
     }
 }

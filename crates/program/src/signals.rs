@@ -1,4 +1,4 @@
-//! Signals, heard by a plain thread: a handler may do next to nothing, a thread may do anything.
+//! Signals, received by a plain thread: a handler may do next to nothing, a thread anything.
 
 use std::time::Duration;
 use std::{io, process, thread};
@@ -8,12 +8,12 @@ use weir_kernel::processes::ignores;
 
 use crate::output::complain;
 
-/// Tells `hear` of each of these signals, on a thread of its own named `signals`.
+/// Calls `hear` with each of these signals, on a separate thread named `signals`.
 ///
 /// Blocks them in the calling thread and in those it starts from then on: call it before starting any.
 ///
 /// # Errors
-/// If the thread cannot be started.
+/// The thread cannot be started.
 pub fn watch(signals: &[Signal], mut hear: impl FnMut(Signal) + Send + 'static) -> io::Result<()> {
     let signals: SigSet = signals.iter().copied().collect();
     signals.thread_block()?;
@@ -26,8 +26,8 @@ pub fn watch(signals: &[Signal], mut hear: impl FnMut(Signal) + Send + 'static) 
     Ok(())
 }
 
-/// Signals by which a process is asked to end: from a keyboard, by a manager, by a terminal that is closed. The last not
-/// if whoever started us has seen to it that we outlive the terminal (`nohup`).
+/// Signals that ask a process to end: from a keyboard, a manager, or a terminal that is closed. The last one is left
+/// out if the parent ignores it (`nohup`).
 pub fn that_ask_for_the_end() -> Vec<Signal> {
     let hangup = (!ignores(Signal::SIGHUP)).then_some(Signal::SIGHUP);
     [Signal::SIGINT, Signal::SIGTERM].into_iter().chain(hangup).collect()
@@ -41,11 +41,11 @@ pub fn bound_the_end(signal: Signal, grace: Duration, words: impl FnOnce() -> St
         complain!("weir: {}", words());
         process::exit(128 + signal as i32);
     };
-    // Without a thread there is still the second signal.
+    // Without the thread there is still the second signal.
     let _ = thread::Builder::new().name("grace".into()).spawn(bound);
 }
 
-/// For how long an orderly end may take, where nobody says that it needs longer.
+/// Default max time for an orderly end.
 pub const GRACE: Duration = Duration::from_secs(10);
 
 /// For how long signals are the same request: `timeout` signals its child and then the child's group, a terminal that closes the shell's

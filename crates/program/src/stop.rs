@@ -1,4 +1,4 @@
-//! A flag that ends threads, and wakes those that wait in `poll`.
+//! A flag that stops threads, and wakes those that wait in `poll`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,9 +14,9 @@ use nix::sys::signal::Signal;
 use crate::output::complain;
 use crate::signals;
 
-/// A request to end, shared by all who must hear it. Once set it stays set.
+/// A request to end, shared by all threads that must see it. Once set it stays set.
 ///
-/// As a file descriptor ([`AsFd`]) it is readable from then on: put it into a `poll` set, never read it.
+/// As a file descriptor ([`AsFd`]) it is readable once it is set: put it into a `poll` set, never read it.
 #[derive(Clone, Debug)]
 pub struct Stop(Arc<Inner>);
 
@@ -29,23 +29,24 @@ struct Inner {
 }
 
 impl Stop {
-    /// A stop that is not set. Fails where the process has no file descriptor left.
+    /// A stop that is not set. Fails if the process has no file descriptor left.
     pub fn new() -> io::Result<Self> {
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         let (set, grace_s) = (AtomicBool::new(false), AtomicU64::new(signals::GRACE.as_secs()));
         Ok(Self(Arc::new(Inner { set, event, grace_s, last_words: OnceLock::new() })))
     }
 
-    /// A stop that SIGINT, SIGTERM and SIGHUP (the terminal is closed) set. A second signal, a second later or more, ends
-    /// the process at once, with status 128 + its number; until then it is the first one once more. Ten seconds after the
-    /// first it is ended likewise, whatever is stuck.
+    /// A stop that SIGINT, SIGTERM and SIGHUP (the terminal is closed) set. A second signal, at least a second later,
+    /// ends the process at once, with status 128 + its number; earlier ones count as the first. Ten seconds after the
+    /// first the process is ended in the same way, whatever is stuck.
     ///
     /// Blocks these signals in the calling thread and those it starts from then on: call it before starting any.
     pub fn on_signals() -> io::Result<Self> {
         Self::on_signals_within(signals::GRACE)
     }
 
-    /// The same where an orderly end may take longer: so long after the first signal the process is ended, whatever is stuck.
+    /// The same if an orderly end may take longer: this long after the first signal the process is ended, whatever is
+    /// stuck.
     pub fn on_signals_within(grace: Duration) -> io::Result<Self> {
         let stop = Self::new()?;
         stop.set_grace(grace);
@@ -93,7 +94,7 @@ impl Stop {
         let _ = self.0.last_words.set(words);
     }
 
-    /// Asks everybody to end.
+    /// Requests all to end.
     pub fn set(&self) {
         self.0.set.store(true, Ordering::Release);
         // The counter can only overflow after 2^64 - 2 calls; then it is readable already.
@@ -105,7 +106,7 @@ impl Stop {
         self.0.set.load(Ordering::Acquire)
     }
 
-    /// Waits until then, or until it is set; returns whether it is.
+    /// Waits until this time, or until it is set; returns whether it is.
     pub fn wait(&self, until: Instant) -> bool {
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -114,7 +115,7 @@ impl Stop {
             }
             // Rounded up, so that no time is left when it runs out.
             let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
-            // Whatever wakes it, the clock and the stop decide.
+            // Whatever wakes it, only the clock and the stop decide.
             let _ = poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], timeout);
         }
     }

@@ -1,4 +1,4 @@
-//! What the run says, before any chart: the verdicts, then for each chart where each of its lines begins and ends.
+//! The results of a run in short: the verdicts, then for each chart the ends of each line.
 
 use weir_units::format;
 
@@ -11,16 +11,16 @@ use crate::record::{Chart, ChartKind, Manifest};
 /// A chart, or the verdicts, in a few lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What the lines are about; empty for the verdicts.
+    /// Heading of the lines; empty for the verdicts.
     pub title: String,
     /// At least one.
     pub lines: Vec<String>,
 }
 
-/// More lines than these are shown by the first and the last.
-const MOST_LINES: usize = 8;
+/// Max lines; of more only the first and the last ones are shown.
+const MAX_LINES: usize = 8;
 
-/// A value between a line's ends is named from this factor beyond both: twice the widest usual interval of 5 %.
+/// A value between a line's ends is shown if it is beyond both by this factor: twice the widest usual interval of 5 %.
 const STANDS_OUT: f64 = 1.1;
 
 /// The answers of a run.
@@ -96,13 +96,13 @@ fn courses(columns: Columns<'_>, chart: &Chart, cells: &[Cell<'_>]) -> Vec<Strin
         };
         let beyond = between("at most", top) + &between("at least", bottom);
         let (from, to) = (word(first.y), word(last.y));
-        // A unit that both have is said once.
+        // A unit of both appears once.
         let unit = to.trim_start_matches(|c: char| c.is_ascii_digit() || ".-e".contains(c)).to_owned();
         let from = from.strip_suffix(&unit).filter(|_| !unit.is_empty()).unwrap_or(&from);
         Some(format!("{name}{from} → {to} from {} to {}{beyond}", place(first.x), place(last.x)))
     };
     let mut lines: Vec<String> = arranged.lines.iter().filter_map(course).collect();
-    if let between @ MOST_LINES.. = lines.len() {
+    if let between @ MAX_LINES.. = lines.len() {
         let last = lines.pop();
         lines.truncate(1);
         lines.push(format!("… {} more …", between - 2));
@@ -111,18 +111,18 @@ fn courses(columns: Columns<'_>, chart: &Chart, cells: &[Cell<'_>]) -> Vec<Strin
     lines
 }
 
-/// Between which fields a heat map lies.
+/// The range of a heat map, with its fields.
 fn span(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
     let fields = cells.iter().filter(|cell| !cell.beside && cell.believes(&chart.value));
     let fields = fields.filter_map(|cell| Some((cell.measured(&chart.value)?.value(), cell)));
     let mut fields: Vec<(f64, &Cell<'_>)> = fields.filter(|(value, _)| value.is_finite()).collect();
     fields.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let ((most, at_most), (least, at_least)) = (fields.first()?, fields.last()?);
-    let [most, words] = [most, least].map(|value| at_most.columns.words(&chart.value, *value));
-    // All that carried nothing share the least.
-    let alike = fields.iter().filter(|(value, _)| value == least).count();
+    let ((max, at_most), (min, at_least)) = (fields.first()?, fields.last()?);
+    let [max, words] = [max, min].map(|value| at_most.columns.words(&chart.value, *value));
+    // All cells that carried nothing share the min.
+    let alike = fields.iter().filter(|(value, _)| value == min).count();
     let whereabouts = if alike == 1 { format!("at {}", at_least.name) } else { format!("in {alike} cells") };
-    Some(format!("{most} at {} → {words} {whereabouts}", at_most.name))
+    Some(format!("{max} at {} → {words} {whereabouts}", at_most.name))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A cell with its repeats, put together.
+//! A cell with its repeats.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,18 +14,18 @@ pub struct Cell<'a> {
     pub name: &'a str,
     /// Its repeats; at least one.
     pub records: Vec<&'a Record>,
-    /// Whether it lies beside the sweep (a baseline, say): it has a place in tables, but none on the axes of a chart.
+    /// Whether it is an extra cell (e.g. a baseline): it appears in tables, but not on the axes of a chart.
     pub beside: bool,
     /// The columns of the run.
     pub columns: Columns<'a>,
 }
 
-/// What was measured in a column of a cell.
+/// The measured value of a column of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measured {
     /// An estimate with its interval.
     Estimate(Estimate),
-    /// Exact for what was run: the value, and the least and the largest of the repeats.
+    /// Exact for the run: the value, and the min and max of the repeats.
     Exact(f64, f64, f64),
     /// A value whose uncertainty is not known.
     Bare(f64),
@@ -40,7 +40,7 @@ impl Measured {
         }
     }
 
-    /// Value and interval at a level of confidence; `None` for a bare value.
+    /// Value and interval at a level of confidence. `None`: a bare value.
     pub fn interval(&self, confidence: f64) -> Option<(f64, f64, f64)> {
         match *self {
             Measured::Estimate(estimate) => {
@@ -56,19 +56,18 @@ impl Measured {
 /// What the repeats of a cell share: its name and its axes.
 type Key<'a> = (&'a str, &'a [(String, String)]);
 
-/// Groups records by cell, in the order of first appearance. A cell with fewer axes than the others lies beside the
-/// sweep.
+/// Groups records by cell, in the order of first appearance. A cell with fewer axes than the others is an extra cell.
 pub fn group<'a>(columns: Columns<'a>, records: &'a [Record]) -> Vec<Cell<'a>> {
     let mut cells: Vec<Cell<'_>> = Vec::new();
-    let most = records.iter().map(|record| record.axes.len()).max().unwrap_or(0);
-    // By its axes too: what several receivers measured in one cell are no repeats of each other.
+    let max = records.iter().map(|record| record.axes.len()).max().unwrap_or(0);
+    // By its axes too: records of several receivers of one cell are not repeats of each other.
     let mut known: HashMap<Key<'_>, usize> = HashMap::new();
     for record in records {
         let index = *known.entry((&record.row.cell, &record.axes)).or_insert(cells.len());
         match cells.get_mut(index) {
             Some(cell) => cell.records.push(record),
             None => {
-                let beside = record.axes.len() < most;
+                let beside = record.axes.len() < max;
                 cells.push(Cell { name: &record.row.cell, records: vec![record], beside, columns });
             }
         }
@@ -76,7 +75,7 @@ pub fn group<'a>(columns: Columns<'a>, records: &'a [Record]) -> Vec<Cell<'a>> {
     cells
 }
 
-/// The axes that take several values where the `columns` have one: with these they say which cell it is.
+/// The axes with several values among those in `columns`: these identify a cell.
 pub fn further_axes(cells: &[&Cell<'_>], columns: &[&str]) -> Vec<String> {
     let place = |cell: &Cell<'_>| columns.iter().map(|name| columns::text(cell.first(), name)).collect::<Vec<_>>();
     let keys = cells.first().map(|cell| cell.first().axes.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
@@ -88,29 +87,29 @@ pub fn further_axes(cells: &[&Cell<'_>], columns: &[&str]) -> Vec<String> {
     keys.unwrap_or_default().into_iter().filter(several).collect()
 }
 
-/// The value of an axis as a heading has it: a word speaks for itself, of a number it is said what it is of.
+/// The value of an axis for a heading: a word stands alone, a number gets the axis' name.
 pub fn heading(axis: &str, value: String) -> String {
     if value.starts_with(|c: char| c.is_ascii_digit()) { format!("{axis} {value}") } else { value }
 }
 
 impl<'a> Cell<'a> {
-    /// The first repeat: all share its settings.
+    /// The first repeat: all have its settings.
     pub fn first(&self) -> &'a Record {
         self.records[0]
     }
 
-    /// Whether it is among those with these values. One beside the sweep is meant only if it is named.
+    /// Whether it has these values. An extra cell matches only by name.
     pub fn is_in(&self, selection: &BTreeMap<String, Value>) -> bool {
         (!self.beside || selection.contains_key("cell"))
             && selection.iter().all(|(key, value)| columns::matches(self.first(), key, value))
     }
 
-    /// Whether at least one repeat can be believed in what a column rests on.
+    /// Whether at least one repeat is valid for a column.
     pub fn believes(&self, column: &str) -> bool {
         self.records.iter().any(|record| self.believed(record, column))
     }
 
-    /// Why none can, in words; empty if one can, or no reason is known.
+    /// Why none is valid, as text; empty if one is, or no reason is known.
     pub fn doubts(&self, column: &str) -> String {
         let why = |statistic| self.records.iter().find_map(|record| record.disturbed.get(&statistic));
         let why = self.columns.get(column).and_then(|known| why(known.statistic));
@@ -121,25 +120,24 @@ impl<'a> Cell<'a> {
         self.columns.get(column).map_or(record.row.valid, |known| record.believes(known.statistic))
     }
 
-    /// The repeats that can be believed in a column (all, if none can).
+    /// The repeats that are valid for a column (all, if none is).
     fn used(&self, column: &str) -> impl Iterator<Item = &'a Record> {
         let believes = self.believes(column);
         self.records.iter().copied().filter(move |record| !believes || self.believed(record, column))
     }
 
-    /// The mean of an estimate over three repeats or more as the batches or trials within them explain it, and how many
-    /// times as much these repeats differ; `None` where a repeat has neither.
+    /// The mean of an estimate over three repeats or more, with the variation of the batches or trials within them, and
+    /// the ratio of the actual variation of the repeats to it. `None`: a repeat has neither.
     pub fn pooled(&self, column: &str) -> Option<(Estimate, f64)> {
         let estimates: Option<Vec<Estimate>> =
             self.used(column).map(|record| record.estimates.get(column).copied()).collect();
         intervals::pooled(&estimates.filter(|estimates| estimates.len() > 2)?)
     }
 
-    /// The column over the repeats that can be believed in it (over all, if none can). `None` if none of them has a
-    /// value.
+    /// The column over its valid repeats (over all, if none is). `None`: none of them has a value.
     ///
     /// An estimate has Student's interval over three repeats or more, the mean of two, or the interval of the only one.
-    /// An extreme is the largest of all. Other columns and axes are exact: their mean, with the range over the repeats.
+    /// An extreme is the max of all. Other columns and axes are exact: their mean, with the range over the repeats.
     pub fn measured(&self, column: &str) -> Option<Measured> {
         let values: Vec<f64> = self.used(column).filter_map(|record| columns::number(record, column)).collect();
         let estimates: Vec<Estimate> =
@@ -168,7 +166,7 @@ fn mean_of_two(a: Estimate, b: Estimate) -> Estimate {
     let value = (a.value + b.value) / 2.0;
     let low = value - (a.value - a.low).hypot(b.value - b.low) / 2.0;
     let high = value + (a.high - a.value).hypot(b.high - b.value) / 2.0;
-    // A mean of two shares is no share of whole trials: only its ends are known.
+    // A mean of two shares is not a share of whole trials: only its ends are known.
     let method = if a.method == b.method && a.method == Method::BatchMeans { a.method } else { Method::Ratio };
     Estimate { value, low, high, n: a.n.min(b.n), method }
 }

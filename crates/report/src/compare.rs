@@ -1,8 +1,8 @@
-//! Two runs, cell by cell: what is worse, what is better, at a stated rate of false alarms.
+//! Compares two runs, cell by cell: worse and better columns, at a stated rate of false alarms.
 //!
 //! Cells are matched by name, repeats by number: repeats of the same number and seed lose the same packets. A column is
 //! tested by Student's paired t: positive values by the logarithm of their ratio, shares by their difference. Fewer than
-//! three pairs of repeats, or a zero in a ratio, leave it undecided. All tests together alarm falsely in no more than the
+//! three pairs of repeats, or a zero in a ratio, leave it undecided. All tests together alarm falsely in at most the
 //! stated share of comparisons of equal runs (Holm), as long as the machine favours neither run by more than
 //! [`CompareSettings::least`].
 
@@ -21,29 +21,29 @@ use crate::record::{Manifest, Record};
 pub struct CompareSettings {
     /// Columns; empty: [`DEFAULT_COLUMNS`], and those of the scenarios that have a good direction.
     pub columns: Vec<String>,
-    /// Share of comparisons of equal runs that may alarm, in any cell and column.
+    /// Max share of comparisons of equal runs that may alarm, in any cell and column.
     pub false_alarms: f64,
-    /// Relative differences up to this are never alarms; of a share, relative to the rarer of its outcomes.
+    /// Relative differences up to this never alarm; for a share, relative to the rarer of its outcomes.
     pub least: f64,
 }
 
-/// What is compared by default, where it was measured.
+/// Default columns, if measured.
 pub const DEFAULT_COLUMNS: [&str; 3] = ["mbit_per_s", "delay_mean_us", "lost_share"];
 
-/// Fewest pairs of repeats for a test: with two, Student's t has one degree of freedom, and 95 % are 12.7 deviations.
+/// Min pairs of repeats for a test: with two, Student's t has one degree of freedom, and 95 % are 12.7 deviations.
 pub const FEWEST_PAIRS: usize = 3;
 
-/// Repeats deviate by at least this part of their mean: a few that are equal by chance prove nothing.
-const LEAST_DEVIATION: f64 = 0.001;
+/// Assumed min deviation of repeats, relative to their mean: a few that are equal by chance prove nothing.
+const MIN_DEVIATION: f64 = 0.001;
 
 /// Two runs compared.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// The first run, with which the second is compared.
+    /// The first run, the baseline.
     pub a: Side,
     /// The second.
     pub b: Side,
-    /// What makes them hard to compare, a sentence each.
+    /// Reasons why they are hard to compare, one sentence each.
     pub warnings: Vec<String>,
     /// Cells of only the first.
     pub only_a: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Comparison {
     pub only_b: Vec<String>,
     /// Cell by cell, column by column.
     pub rows: Vec<Row>,
-    /// Rows that are undecided: they may differ, and nothing alarms.
+    /// Undecided rows: they may differ without an alarm.
     pub undecided: usize,
     /// See [`CompareSettings::false_alarms`].
     pub false_alarms: f64,
@@ -70,7 +70,7 @@ pub struct Side {
     pub started: String,
     /// Version of `weir`.
     pub weir_version: String,
-    /// Most repeats of a cell.
+    /// Max repeats of a cell.
     pub repeats: usize,
 }
 
@@ -83,17 +83,17 @@ pub struct Row {
     pub column: String,
     /// Its unit.
     pub unit: String,
-    /// Mean in the first run; `None`: not measured.
+    /// Mean in the first run. `None`: not measured.
     pub a: Option<f64>,
     /// In the second.
     pub b: Option<f64>,
     /// The second over the first, with the interval of its test. `None`: not tested, or not positive in both.
     pub ratio: Option<Ratio>,
-    /// Pairs of repeats that were tested; `None`: not tested.
+    /// Tested pairs of repeats. `None`: not tested.
     pub pairs: Option<usize>,
-    /// Chance of such a difference between equal runs, this test alone.
+    /// Probability of such a difference between equal runs, for this test alone.
     pub p_value: Option<f64>,
-    /// What it comes to.
+    /// The verdict.
     pub verdict: Verdict,
     /// Why it is undecided.
     pub reason: Option<String>,
@@ -110,7 +110,7 @@ pub struct Ratio {
     pub high: f64,
 }
 
-/// What a difference comes to.
+/// Verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -127,7 +127,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// In words.
+    /// As text.
     pub fn words(self) -> &'static str {
         match self {
             Self::Worse => "worse",
@@ -145,16 +145,16 @@ impl Comparison {
         self.rows.iter().any(|row| matches!(row.verdict, Verdict::Worse | Verdict::Different))
     }
 
-    /// What the verdicts rest on and how often they are wrong.
+    /// The basis of the verdicts and their error rate.
     pub fn assurance(&self) -> Vec<String> {
         let tests = self.rows.iter().filter(|row| row.pairs.is_some()).count();
         let (rate, least) = (format::percent(self.false_alarms), format::percent(self.least));
         let mut said = vec![format!(
-            "{tests} paired t tests: at most {rate} of comparisons of equal runs alarm falsely; differences up to {least} are none"
+            "{tests} paired t tests: at most {rate} of comparisons of equal runs alarm falsely; differences up to {least} are ignored"
         )];
         if self.undecided > 0 {
             let all = self.rows.len();
-            said.push(format!("{} of {all} comparisons are undecided: nothing is known about these", self.undecided));
+            said.push(format!("{} of {all} comparisons are undecided", self.undecided));
         }
         said
     }
@@ -175,7 +175,7 @@ pub fn compare(a: (&Manifest, &[Record]), b: (&Manifest, &[Record]), settings: &
     for cell in &cells_a {
         let Some(other) = named_b.get(cell.name) else { continue };
         for column in &chosen {
-            // A default column of which nothing came is not a row: where programs send, the lab sends nothing.
+            // A default column without values is not a row: if programs send, the lab sends nothing.
             let measured = |cell: &Cell<'_>| {
                 let value = cell.measured(column.name).map(|measured| measured.value());
                 value.is_some_and(|value| value != 0.0 || !DEFAULT_COLUMNS.contains(&column.name))
@@ -220,7 +220,7 @@ pub fn check_columns(names: &[String], manifest: &Manifest, records: &[Record]) 
             }
             Some(_) if has.contains(&name.as_str()) => {}
             None if has.contains(&name.as_str()) => {
-                return Err(format!("column `{name}` is of another version of weir: compare with that"));
+                return Err(format!("column `{name}` is from another version of Weir. Compare with that version."));
             }
             _ => return Err(columns::unknown(name, has)),
         }
@@ -232,7 +232,7 @@ pub fn check_columns(names: &[String], manifest: &Manifest, records: &[Record]) 
 struct Tested {
     row: Row,
     better: Option<Better>,
-    /// The difference, whether it is one of logarithms, and how large it may be for equal runs.
+    /// The difference, whether it is one of logarithms, and the tolerance for equal runs.
     test: Option<(Difference, bool, f64)>,
 }
 
@@ -264,25 +264,25 @@ impl Tested {
 fn test(a: &[f64], b: &[f64], column: &Column<'_>, least: f64) -> Result<(Difference, bool, f64), String> {
     let pairs = a.len();
     if pairs < FEWEST_PAIRS {
-        return Err(format!("{pairs} valid pairs of repeats, {FEWEST_PAIRS} are needed (--repeat)"));
+        return Err(format!("{pairs} valid pairs of repeats, but {FEWEST_PAIRS} are needed (--repeat)"));
     }
     let mean = a.iter().chain(b).sum::<f64>() / (2 * pairs) as f64;
     let has_zero = a.iter().chain(b).any(|value| *value <= 0.0);
     let difference = match column.kind == Kind::Share {
-        true => paired::paired(a, b, LEAST_DEVIATION * mean.abs()).map(|d| (d, false, least * mean.min(1.0 - mean))),
-        // Of so many per cent, 0 is as good as any: no ratio, but a difference.
+        true => paired::paired(a, b, MIN_DEVIATION * mean.abs()).map(|d| (d, false, least * mean.min(1.0 - mean))),
+        // For percentages 0 is an ordinary value: a difference instead of a ratio.
         _ if has_zero && column.unit == "%" => {
-            paired::paired(a, b, LEAST_DEVIATION * mean.abs()).map(|d| (d, false, least * mean.abs()))
+            paired::paired(a, b, MIN_DEVIATION * mean.abs()).map(|d| (d, false, least * mean.abs()))
         }
         false if has_zero => {
             return match a == b {
                 true => Ok((Difference { value: 0.0, error: 0.0, freedom: 1.0 }, false, 0.0)),
-                false => Err("a value is 0: ratios to it say nothing".into()),
+                false => Err("a value is 0, so there is no ratio".into()),
             };
         }
         false => {
             let ln = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
-            paired::paired(&ln(a), &ln(b), LEAST_DEVIATION).map(|d| (d, true, least.ln_1p()))
+            paired::paired(&ln(a), &ln(b), MIN_DEVIATION).map(|d| (d, true, least.ln_1p()))
         }
     };
     difference.ok_or_else(|| "a value is not finite".into())
@@ -299,7 +299,7 @@ fn decided(tested: Vec<Tested>, false_alarms: f64) -> Vec<Row> {
         let ends = [difference.value, low, high];
         let ratio = match row.a.filter(|a| *a > 0.0) {
             _ if logarithmic => Some(ends.map(f64::exp)),
-            // The first run's mean taken as exact: good enough to show, the test does without.
+            // The first run's mean taken as exact: good enough for display, not used by the test.
             Some(a) => Some(ends.map(|difference| (1.0 + difference / a).max(0.0))),
             None => None,
         };

@@ -4,21 +4,21 @@ use crate::cells::{Cell, Measured};
 use crate::columns::{self, Columns, Statistic};
 use crate::record::{Published, Value};
 
-/// A published value and what was measured in the same place.
+/// A published value and the measured one in the same place.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The place in words: `udp, 20 %`.
+    /// The place as text: `udp, 20 %`.
     pub place: String,
     /// The column.
     pub column: String,
-    /// What was published.
+    /// The published value.
     pub published: f64,
-    /// What was measured; `None` if this run has no such cell, several, or not this column.
+    /// The measured value. `None`: this run has no such cell, several, or not this column.
     pub ours: Option<Measured>,
 }
 
-/// Looks up each published value among the cells. Text columns, settings and axes of a point say where it is; its other
-/// numbers are values. A cell beside the sweep is meant only if it is named.
+/// Finds each published value among the cells. Text columns, settings and axes of a point select the place; its other
+/// numbers are values. An extra cell matches only by name.
 pub fn compare(known: Columns<'_>, published: &Published, cells: &[Cell<'_>]) -> Vec<Comparison> {
     let is_axis = |name: &str| cells.iter().any(|cell| cell.first().axes.iter().any(|(key, _)| key == name));
     let says_where = |name: &str, value: &Value| {

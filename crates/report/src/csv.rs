@@ -1,4 +1,4 @@
-//! `results.csv`: one row a cell and repeat.
+//! `results.csv`: one row per cell and repeat.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,8 +9,8 @@ use crate::columns::{self, COLUMNS, Field};
 use crate::record::Record;
 use crate::store::{self, StoreError};
 
-/// Writes the table: the fixed columns in their order, then the added ones. An existing file is replaced at once, when
-/// the new one is complete.
+/// Writes the table: the fixed columns in order, then the added ones. An existing file is replaced atomically once the
+/// new one is complete.
 ///
 /// # Errors
 /// The file cannot be written.

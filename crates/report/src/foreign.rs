@@ -1,5 +1,4 @@
-//! What reads text and bytes that others write, as far as it is not public anyway, for the targets in fuzz/ and nobody
-//! else.
+//! Private parsers of untrusted input, public only for the targets in fuzz/.
 
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use crate::store::{self, StoreError};
 /// The records of a run, from its manifest and `cells.jsonl`.
 ///
 /// # Errors
-/// One line: they are something else.
+/// One line: the input is something else.
 pub fn result(manifest: &[u8], cells: &[u8]) -> Result<(Manifest, Vec<Record>), StoreError> {
     let manifest = store::parse_manifest(Path::new(store::MANIFEST), manifest)?;
     let mut records = store::parse_records(Path::new(store::CELLS), cells)?;

@@ -1,4 +1,4 @@
-//! A run as a grid of two columns: loss down and latency across, say.
+//! A run as a grid of two columns, e.g. loss down and latency across.
 
 use std::collections::HashMap;
 
@@ -12,29 +12,29 @@ use crate::columns;
 pub struct Grid<'a> {
     /// The values of the further axes, joined by ` · `, numbers after the names of their axes; empty if there are none.
     pub name: String,
-    /// What goes down, in order.
+    /// The row values, in order.
     pub rows: Vec<Place>,
-    /// What goes across, in order.
+    /// The column values, in order.
     pub columns: Vec<Place>,
-    /// `cells[row][column]`; `None` where none has run.
+    /// `cells[row][column]`. `None`: no such cell has run.
     pub cells: Vec<Vec<Option<&'a Cell<'a>>>>,
 }
 
 /// A value of a grid's column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
-    /// As a reader would write it, without its unit.
+    /// As text, without its unit.
     pub text: String,
     /// As a number, if it is one.
     pub number: Option<f64>,
 }
 
-/// The columns of the published kind of lab: what goes down, what goes across, and what is in the fields.
+/// The columns of the usual kind of lab: rows, columns, and fields.
 pub const MATRIX: [&str; 3] = ["loss_pct", "latency_ms", "mbit_per_s"];
 
 impl<'a> Grid<'a> {
     /// The grids of the sweep, in the order of their first cells: numbers ascend, words keep the order of the cells.
-    /// Cells beside the sweep, and those that lack one of the columns, have no place.
+    /// Extra cells, and those that lack one of the columns, are left out.
     pub fn all(cells: &'a [Cell<'a>], down: &str, across: &str) -> Vec<Grid<'a>> {
         let place = |cell: &Cell<'_>, column| {
             let text = columns::text(cell.first(), column)?;
@@ -59,7 +59,7 @@ impl<'a> Grid<'a> {
     pub fn matrix(cells: &'a [Cell<'a>]) -> Vec<Grid<'a>> {
         let [down, across, _] = MATRIX;
         let mut grids = Grid::all(cells, down, across);
-        // Two columns that vary together have a cell for each of their values, hardly more.
+        // Two columns that vary together have about one cell per value.
         let is_grid = |grid: &Grid<'_>| {
             let (rows, columns) = (grid.rows.len(), grid.columns.len());
             rows > 1 && columns > 1 && grid.cells.iter().flatten().flatten().count() >= rows + columns

@@ -1,7 +1,7 @@
 //! `report.html`: one file that opens offline.
 //!
-//! The template writes, this module arranges. Everything it hands over is text and escaped there, except style, script
-//! and charts, which are our own, and the details of the cells, which are JSON for the script.
+//! The template writes, this module prepares. All values are text and escaped there, except style, script and charts,
+//! which are our own, and the cells' details, which are JSON for the script.
 
 use std::io;
 use std::path::Path;
@@ -18,16 +18,16 @@ use crate::record::{DropList, LedgerEntry, Manifest, Quantiles, Record, WRONG_CH
 use crate::store::{self, StoreError};
 use crate::{charts, comparison, summary, timelines};
 
-/// Rows that a page shows; a run with more has the others in `results.csv`. A browser needs about a second for these.
-const MOST_ROWS: usize = 2000;
+/// Max rows of a page; `results.csv` has the rest. A browser needs about a second for these.
+const MAX_ROWS: usize = 2000;
 
-/// Points of all timelines together: about 2 MB.
+/// Max points of all timelines: about 2 MB.
 const POINTS: usize = 150_000;
 
-/// Packet indexes of a drop list that are shown.
+/// Max packet indexes shown per drop list.
 const SHOWN_DROPS: usize = 12;
 
-/// Standstills that are shown.
+/// Max standstills shown.
 const SHOWN_STANDSTILLS: usize = 200;
 
 /// Writes the page. The same records give the same bytes.
@@ -91,11 +91,11 @@ impl<'a> Page<'a> {
         let judged = judge::judge(manifest, records);
         let mut answers = answer::answers(manifest, cells, &judged);
         let lines = answers.iter_mut().flat_map(|answer| &mut answer.lines);
-        // A number stays with its unit.
+        // Keeps a number and its unit on one line.
         lines.for_each(|line| *line = line.replace(" %", "\u{a0}%"));
         let published = manifest.published.as_ref();
         let compared = published.map(|published| comparison::compare(known, published, cells)).unwrap_or_default();
-        let shown = &records[..records.len().min(MOST_ROWS)];
+        let shown = &records[..records.len().min(MAX_ROWS)];
         let (names, constant) = split_constant(known, &columns::names(records), records);
         Ok(Self {
             css: include_str!("../templates/report.css"),
@@ -132,7 +132,7 @@ fn compared_row(known: Columns<'_>, row: &comparison::Comparison) -> [String; 5]
     [row.place.clone(), row.column.clone(), word(row.published), ours, ratio]
 }
 
-/// The columns that say something, and the settings that are the same in every row as a sentence.
+/// The columns with varying values, and a sentence with the constant settings.
 fn split_constant<'n>(known: Columns<'_>, names: &[&'n str], records: &[Record]) -> (Vec<&'n str>, String) {
     let (mut constant, mut shown) = (Vec::new(), Vec::new());
     for name in names {
@@ -144,12 +144,12 @@ fn split_constant<'n>(known: Columns<'_>, names: &[&'n str], records: &[Record])
             Some(value) if same && setting && *name != "cell" => {
                 constant.push(format!("{name} {value} {}", known.unit(name)).trim_end().to_owned());
             }
-            // Empty in every row: not defined here.
+            // Empty in all rows: not defined here.
             None if same => {}
             _ => shown.push(*name),
         }
     }
-    // The cell's name comes first: it stays in sight. Then its settings, and what the scenario defines.
+    // The cell's name comes first and stays in view. Then its settings, and the scenario's columns.
     shown.sort_by_key(|name| match known.get(name) {
         _ if *name == "cell" => 0,
         Some(column) if column.statistic == Statistic::Setting => 1,
@@ -187,7 +187,7 @@ fn account_name(record: &Record) -> String {
 }
 
 /// `sent 5622 = delivered 5566 + planned loss 56 + unexplained 0`, messages. Terms that are 0 are left out, except the
-/// last. Over TCP, where lost segments are not lost messages, what is not delivered is one term.
+/// last. Over TCP, where lost segments are not lost messages, undelivered messages are one term.
 fn equation(record: &Record) -> String {
     let row = &record.row;
     let number = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));
@@ -197,8 +197,8 @@ fn equation(record: &Record) -> String {
     {
         // A transfer of bytes has no messages.
         let terms = [
-            (row.retransmits.unwrap_or(0), "segments sent again"),
-            (row.planned_drops, "packets lost as planned"),
+            (row.retransmits.unwrap_or(0), "segments retransmitted"),
+            (row.planned_drops, "packets dropped as planned"),
             (row.queue_drops, "dropped by queues"),
             (row.emulator_drops, "not carried by the emulator"),
         ];
@@ -225,13 +225,13 @@ fn equation(record: &Record) -> String {
     let sum = terms.iter().map(|(_, n)| i128::from(*n)).sum::<i128>();
     let closes = row.unexplained.is_some_and(|n| sum + i128::from(n) == i128::from(row.sent));
     let terms: Vec<String> = terms.into_iter().map(|(name, n)| format!("{name} {}", number(n))).collect();
-    // If a message is several packets, or copied, the terms do not add up: they are then only listed.
+    // If a message is several packets, or copied, the terms do not add up: they are only listed.
     let (sent, terms) = (number(row.sent), terms.join(if closes { " + " } else { ", " }));
     let [equals, and] = if closes { [" = ", " + "] } else { ["; ", "; "] };
     format!("sent {sent}{equals}{terms}{and}unexplained {unexplained}")
 }
 
-/// What the script draws, once a cell is opened.
+/// Data for the script when a cell is opened.
 #[derive(Serialize)]
 struct Details<'a> {
     quantities: Vec<(String, &'a str)>,
@@ -257,15 +257,15 @@ struct Detail<'a> {
 fn details(known: Columns<'_>, records: &[Record]) -> io::Result<String> {
     let names = timelines::quantities(&records.iter().collect::<Vec<_>>());
     let lines: usize = records.iter().map(|record| record.timelines.len()).sum();
-    let most = (POINTS / lines.max(1)).clamp(24, 200);
-    let detail = |record| Detail::new(record, &names, most);
+    let max = (POINTS / lines.max(1)).clamp(24, 200);
+    let detail = |record| Detail::new(record, &names, max);
     let quantities = names.iter().map(|name| (timelines::heading(name), known.unit(name))).collect();
     let details = Details { quantities, cells: records.iter().map(detail).collect() };
     Ok(serde_json::to_string(&details)?.replace('<', "\\u003c"))
 }
 
 impl<'a> Detail<'a> {
-    fn new(record: &'a Record, names: &[&str], most: usize) -> Self {
+    fn new(record: &'a Record, names: &[&str], max: usize) -> Self {
         let samples = [
             ("one-way delay", &record.delays),
             ("emulator's lateness", &record.lateness),
@@ -276,7 +276,7 @@ impl<'a> Detail<'a> {
             let index = names.iter().position(|known| *known == name).unwrap_or_default();
             let rounded = |value: f64| format::significant(value, 4).parse().ok();
             let mut points = Vec::new();
-            for part in timelines::thinned_parts(timeline, most) {
+            for part in timelines::thinned_parts(timeline, max) {
                 points.extend(points.last().map(|&(t, _): &(f64, _)| (t, None)));
                 points.extend(part.into_iter().map(|(t, value)| ((t * 1e3).round() / 1e3, rounded(value))));
             }

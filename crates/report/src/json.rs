@@ -1,4 +1,4 @@
-//! A run for machines: what the terminal shows, as one JSON object.
+//! A run as one JSON object, with the content of the terminal report.
 
 use serde_json::{Map, Value, json};
 
@@ -6,11 +6,11 @@ use crate::columns::{self, Field};
 use crate::record::{Estimate, Manifest, Record};
 use crate::{answer, cells, judge, summary};
 
-/// The run as one line of JSON: its rows with all columns, axes and intervals; verdicts, warnings. Where its
-/// files are is `directory`.
+/// The run as one line of JSON: its rows with all columns, axes and intervals; verdicts, warnings. `directory` has its
+/// files.
 ///
 /// # Errors
-/// None that a record can cause.
+/// A record cannot cause any.
 pub fn render(manifest: &Manifest, records: &[Record], directory: &str) -> Result<String, serde_json::Error> {
     let cells = cells::group(manifest.columns(), records);
     let judged = judge::judge(manifest, records);

@@ -1,9 +1,8 @@
-//! Judges claims and assertions by what was measured.
+//! Judges claims and assertions by the measurements.
 //!
 //! A claim selects cells and bounds a column of them, or its ratio to that of another cell. The interval of each cell is
 //! taken at a level at which all of them hold jointly (Bonferroni: 1 - (1 - confidence) / cells). Observations (counts,
-//! the largest delay) have no interval: they are exact for what was run, and over several repeats they span what was
-//! seen.
+//! the largest delay) have no interval: they are exact for the run, and over several repeats they have a range.
 //!
 //! Over three repeats or more an estimate has Student's interval over their means, which is wide for so few, unless the
 //! batches within the repeats explain all of their differences: where the repeats differ no more than that, in the mean
@@ -14,9 +13,9 @@
 //! differences; 94 % of four, 95 % of five). The more cells share a joint level, the more repeats the mean is over, and
 //! the less goes unseen.
 //!
-//! `min_duration_s` keeps a run that is too short to show something from being judged.
+//! `min_duration_s` excludes runs that are too short to show something.
 //!
-//! An assertion is a claim that is `required`: it fails unless it is shown to hold.
+//! An assertion is a claim that is `required`: it fails unless it holds.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,36 +27,36 @@ use crate::cells::{self, Cell, Measured};
 use crate::columns::{self, Columns, Statistic};
 use crate::record::{Claim, IntervalUse, Manifest, Record, Value};
 
-/// A claim and what became of it.
+/// A claim and its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
-    /// Its text, or its bounds in words.
+    /// Its text, or its bounds as text.
     pub name: String,
     /// The claim.
     pub claim: Claim,
     /// The verdict.
     pub verdict: Verdict,
-    /// The verdict in a word: of an assertion `pass`, `fail` or `skipped`.
+    /// The verdict in a word: for an assertion `pass`, `fail` or `skipped`.
     pub word: &'static str,
-    /// The bounds in words.
+    /// The bounds as text.
     pub bounds: String,
     /// Why, in a sentence.
     pub reason: String,
-    /// The cell that decided: the nearest to a bound, or the farthest beyond it.
+    /// The deciding cell: the nearest to a bound, or the farthest beyond it.
     pub cell: Option<String>,
-    /// What was measured there, at the joint confidence.
+    /// The measured value there, at the joint confidence.
     pub measured: Option<Interval>,
-    /// The same in words; empty if nothing was.
+    /// The same as text; empty without a measurement.
     pub measured_in_words: String,
 }
 
-/// What became of a claim.
+/// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Every selected cell lies within the bounds, with the joint confidence.
     Reproduced,
-    /// One lies outside altogether.
+    /// One lies entirely outside.
     Refuted,
     /// Neither.
     Undecided,
@@ -65,7 +64,7 @@ pub enum Verdict {
     Skipped,
 }
 
-/// The reason of a verdict on a claim about cells that the run does not have.
+/// The reason of a verdict without matching cells.
 pub const NO_CELL: &str = "no cell of this run matches";
 
 /// A value between two ends.
@@ -85,7 +84,7 @@ impl Judged {
         self.claim.required && matches!(self.verdict, Verdict::Refuted | Verdict::Undecided)
     }
 
-    /// What was measured and why it decides, in a sentence.
+    /// The measurement and why it decides, in a sentence.
     pub fn sentence(&self) -> String {
         if self.measured.is_none() {
             self.reason.clone()
@@ -102,7 +101,7 @@ pub fn judge(manifest: &Manifest, records: &[Record]) -> Vec<Judged> {
     let judge = |claim: &Claim| {
         let judged = Judge { claim, columns: manifest.columns() }.judge(&cells);
         match (claim.required && lacking, judged.verdict) {
-            // The cells that are missing could fail it.
+            // The missing cells could fail it.
             (true, Verdict::Reproduced) => {
                 let (had, planned) = (records.len(), manifest.planned_cells);
                 let reason = format!("the run is not complete: {had} of {planned} cells");
@@ -161,7 +160,7 @@ impl Judge<'_> {
 
     fn verdict<'c>(&self, cells: &'c [Cell<'_>]) -> (Verdict, String, Decided<'c>) {
         let claim = self.claim;
-        // A cell says nothing about its ratio to itself.
+        // A cell's ratio to itself is meaningless.
         let is_partner = |cell: &Cell<'_>| claim.relative_to.as_ref().is_some_and(|other| cell.is_in(other));
         let about = |cell: &&Cell<'_>| cell.is_in(&claim.selection) && !is_partner(cell);
         let selected: Vec<&Cell<'_>> = cells.iter().filter(about).collect();
@@ -188,7 +187,7 @@ impl Judge<'_> {
             }
         }
         let bounds = self.bounds();
-        // Counts and extremes span what was seen in the repeats, at no confidence.
+        // Counts and extremes span the range of the repeats, without a confidence.
         let is_seen = |cell: &&Cell<'_>| !matches!(cell.measured(&claim.column), Some(Measured::Estimate(_)));
         let exact = selected.iter().all(is_seen);
         let how_sure = match claim.interval {
@@ -245,7 +244,7 @@ impl Judge<'_> {
         Err(if why.is_empty() { "the cell is not valid".into() } else { why })
     }
 
-    /// Standstills only lengthen delays: a delay below an upper bound is so in spite of them.
+    /// Standstills only lengthen delays: a delay below an upper bound holds in spite of them.
     fn is_below_all_the_same(&self, cell: &Cell<'_>, high: f64) -> bool {
         let Claim { column, at_least, at_most, relative_to, .. } = self.claim;
         let others = [Statistic::Rate, Statistic::Counter, Statistic::Setting];
@@ -261,7 +260,7 @@ impl Judge<'_> {
         (interval.low - at_least).min(at_most - interval.high)
     }
 
-    /// How far an interval lies outside the bounds altogether; negative or 0: not at all.
+    /// How far an interval lies entirely outside the bounds; negative or 0: not at all.
     fn outside(&self, interval: &Interval) -> f64 {
         let (at_least, at_most) = self.limits();
         (at_least - interval.high).max(interval.low - at_most)
@@ -285,7 +284,7 @@ impl Judge<'_> {
         if low == high { value } else { format!("{value} ({} to {})", self.word(low), self.word(high)) }
     }
 
-    /// The bounds in words.
+    /// The bounds as text.
     fn bounds(&self) -> String {
         match (self.claim.at_least, self.claim.at_most) {
             (Some(low), Some(high)) if low == high => format!("= {}", self.word(low)),
@@ -339,12 +338,12 @@ impl<'b, 'a> Partners<'b, 'a> {
         Self { other, open, cells }
     }
 
-    /// The cell that differs from this one only by what `relative_to` names; or why there is none.
+    /// The cell that differs from this one only in the keys of `relative_to`; or why there is none.
     fn of(&self, cell: &Cell<'_>) -> Result<&'b Cell<'a>, String> {
         let place: Vec<Option<&str>> = self.open.iter().map(|key| axis(cell, key)).collect();
         let own = cell.first();
         match self.cells.get(&place).map(Vec::as_slice) {
-            Some([a, b, ..]) => Err(format!("{} and {} could both be compared with", a.name, b.name)),
+            Some([a, b, ..]) => Err(format!("both {} and {} match relative_to", a.name, b.name)),
             Some([only]) => {
                 let named = self.other.iter().filter(|(key, value)| !columns::matches(own, key, value)).count();
                 let differs = |(key, value): &&(String, String)| axis(only, key).is_some_and(|other| other != value);

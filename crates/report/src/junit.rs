@@ -1,6 +1,6 @@
 //! `junit.xml`: the assertions of a run, and whether its cells are valid, for a CI server.
 //!
-//! The format has no standard; this is the part that Jenkins, GitLab, GitHub actions and the like agree on: suites,
+//! The format has no standard; this is the part that Jenkins, GitLab, GitHub actions and others agree on: suites,
 //! cases, `failure` (an assertion does not hold), `error` (a cell could not be measured), `skipped`.
 
 use std::io;
@@ -19,7 +19,7 @@ use crate::store::{self, StoreError};
 struct Report {
     scenario: String,
     elapsed_s: f64,
-    /// Without the zone, for which the schema that most servers use (JUnit.xsd of windyroad) has no place.
+    /// Without the time zone, which the schema of most servers (JUnit.xsd of windyroad) does not allow.
     begun: String,
     suites: [(&'static str, Vec<Case>); 2],
 }
@@ -55,7 +55,7 @@ impl Report {
     }
 }
 
-/// Cases with this trouble; of an empty tag, all.
+/// Cases with this tag; all for an empty tag.
 fn with(cases: &[Case], tag: &str) -> usize {
     cases.iter().filter(|case| tag.is_empty() || case.trouble.as_ref().is_some_and(|trouble| trouble.0 == tag)).count()
 }

@@ -1,11 +1,11 @@
 //! From measured cells to files: `results.csv`, `summary.xlsx`, `charts/*.svg`, `report.html`, `junit.xml`.
 //!
-//! [`record`] is what a room hands over; everything else here renders it. A result directory holds its records
-//! (`manifest.json`, `cells.jsonl`, see [`store`]), so that it can be rendered again without running anything.
+//! [`record`] is the input; everything else here renders it. A result directory holds its records (`manifest.json`,
+//! `cells.jsonl`, see [`store`]), so that it can be rendered again without a run.
 //!
-//! Records are grouped into [`cells`] (repeats of the same settings); renderers ask those for what was [`measured`]
-//! in a column. [`judge`] decides claims and assertions ([`mistakes`] refuses those that make no sense), [`answer`] says
-//! what the run says, [`summary`] what a reader must know about it, and [`compare`] compares two runs.
+//! Records are grouped into [`cells`] (repeats of the same settings); renderers ask those for the [`measured`] value of
+//! a column. [`judge`] decides claims and assertions ([`mistakes`] refuses invalid ones), [`answer`] has the short
+//! results, [`summary`] the warnings, and [`compare`] compares two runs.
 //!
 //! [`measured`]: cells::Cell::measured
 
@@ -62,10 +62,10 @@ pub struct Rendered {
 
 /// Renders records into a result directory. The same records give the same bytes, at any time.
 ///
-/// `manifest.json` and `cells.jsonl` are not written: that is the [`Store`](store::Store)'s.
+/// `manifest.json` and `cells.jsonl` are not written here, but by the [`Store`](store::Store).
 ///
 /// # Errors
-/// A file cannot be written. The table comes first, so that on a full disk the numbers have the best chance.
+/// A file cannot be written. The table is written first, so that on a full disk the numbers have the best chance.
 pub fn write_all(dir: &Path, manifest: &Manifest, records: &[Record]) -> Result<Rendered, StoreError> {
     let results = dir.join("results.csv");
     csv::write(&results, records)?;
@@ -92,10 +92,10 @@ pub fn write_all(dir: &Path, manifest: &Manifest, records: &[Record]) -> Result<
     Ok(Rendered { results, spreadsheet, page, junit, charts: drawn })
 }
 
-/// Draws what was sampled while one cell ran: `charts/timeline-CELL.svg`. Several repeats make several lines.
+/// Draws the samples of one cell over time: `charts/timeline-CELL.svg`. Each repeat is a line.
 ///
 /// # Errors
-/// There is no such cell, nothing was sampled in it, or the file cannot be written.
+/// No such cell, no samples in it, or the file cannot be written.
 pub fn write_timeline(dir: &Path, manifest: &Manifest, records: &[Record], cell: &str) -> Result<PathBuf, StoreError> {
     let cells = cells::group(manifest.columns(), records);
     let own: Vec<Cell<'_>> = cells.iter().filter(|known| known.name == cell).cloned().collect();
@@ -103,11 +103,11 @@ pub fn write_timeline(dir: &Path, manifest: &Manifest, records: &[Record], cell:
     if own.is_empty() {
         let alike = |known: &Cell<'_>| strsim::jaro_winkler(known.name, cell);
         let nearest = cells.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
-        let hint = nearest.map(|near| format!(" (the nearest is {})", near.name)).unwrap_or_default();
-        return fail(format!("there is no such cell{hint}"));
+        let hint = nearest.map(|near| format!(", did you mean `{}`?", near.name)).unwrap_or_default();
+        return fail(format!("no such cell{hint}"));
     }
     if own.iter().all(|cell| cell.records.iter().all(|record| record.timelines.is_empty())) {
-        let those = "bulk transfers that connected are, and receivers of datagrams with `run.watch`";
+        let those = "only bulk transfers and, with `run.watch`, receivers of datagrams are";
         return fail(format!("nothing was sampled in it ({those})"));
     }
     let name = format!("timeline-{}", store::file_stem(cell));
@@ -126,7 +126,7 @@ fn chart_folder(dir: &Path) -> Result<PathBuf, StoreError> {
     Ok(folder)
 }
 
-/// A chart's name as a file may be called: a scenario cannot write elsewhere.
+/// A chart's name as a safe file name: a scenario cannot write elsewhere.
 fn file_name(name: &str, index: usize) -> String {
     let safe: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(64).collect();
     if safe == name && !safe.is_empty() { safe } else { format!("{safe}{}", index + 1) }
@@ -173,7 +173,7 @@ mod tests {
         assert!(std::fs::read_to_string(path).unwrap().contains("<title>1%/10ms over time</title>"));
         assert!(write_timeline(dir.path(), &manifest, &records, "baseline").is_ok());
         let error = |cell: &str| write_timeline(dir.path(), &manifest, &records, cell).unwrap_err().to_string();
-        assert_eq!(error("1%/11ms"), "draw cell 1%/11ms: there is no such cell (the nearest is 1%/1ms)");
+        assert_eq!(error("1%/11ms"), "draw cell 1%/11ms: no such cell, did you mean `1%/1ms`?");
         assert!(error("50%/100ms").contains("nothing was sampled in it"));
     }
 

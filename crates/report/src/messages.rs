@@ -7,26 +7,26 @@ use std::path::Path;
 
 use crate::store::StoreError;
 
-/// A message. Times are ns of CLOCK_MONOTONIC: those of sending of the sender's machine, that of receiving of the receiver's.
+/// A message. Times are ns of CLOCK_MONOTONIC: send times of the sender's machine, receive times of the receiver's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its sender, or where that is not known its receiver.
+    /// Its sender, or if unknown its receiver.
     pub peer: SocketAddr,
     /// The sender's session.
     pub session: u16,
-    /// What the sender drew at its start; 0: unknown.
+    /// Random number of the sender's run; 0: unknown.
     pub incarnation: u32,
     /// Its number, from 0.
     pub number: u64,
-    /// When it was due; `None`: unknown, messages below 40 bytes do not tell.
+    /// When it was due. `None`: unknown, messages below 40 bytes do not carry it.
     pub intended: Option<u64>,
-    /// When it was sent; `None`: unknown.
+    /// When it was sent. `None`: unknown.
     pub sent: Option<u64>,
-    /// When it was received; `None`: it was not, or nobody knows.
+    /// When it was received. `None`: it was not, or it is unknown.
     pub received: Option<u64>,
 }
 
-/// Writes messages into a file that was made at `path`, in whole lines. How many of them it has, and why no more.
+/// Writes messages to a file created at `path`, in whole lines. Returns how many, and the error that ended it.
 pub fn write_all(
     path: &Path,
     mut file: File,
@@ -45,7 +45,7 @@ pub fn write_all(
             return (written, Ok(()));
         }
         if let Err(error) = file.write_all(&waiting) {
-            // A pipe cannot be cut; its reader has had the rest.
+            // A pipe cannot be truncated; its reader has the rest already.
             let _ = file.set_len(bytes);
             return (written, Err(StoreError::new("write", path, error)));
         }
@@ -58,7 +58,7 @@ fn row(into: &mut Vec<u8>, message: &Message) {
     let Message { peer, session, incarnation, number, .. } = message;
     let [intended, sent, received] = [message.intended, message.sent, message.received]
         .map(|time| time.map(|time| time.to_string()).unwrap_or_default());
-    // A vector takes all.
+    // Writing to a vector cannot fail.
     let _ = writeln!(into, "{peer},{session},{incarnation},{number},{intended},{sent},{received}");
 }
 

@@ -1,11 +1,11 @@
-//! What is wrong in a scenario's charts, published values, claims and assertions, found before anything runs.
+//! Errors in a scenario's charts, published values, claims and assertions, found before anything runs.
 
 use std::collections::BTreeMap;
 
 use crate::columns::{Columns, Kind};
 use crate::record::{Chart, ChartKind, Claim, OwnColumn, Published, Value};
 
-/// What a scenario asks of the report of its runs.
+/// What a scenario requests of its report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked<'a> {
     /// Charts.
@@ -22,23 +22,23 @@ pub struct Asked<'a> {
     pub axes: &'a [&'a str],
 }
 
-/// A mistake, in one line.
+/// An error, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Where in the scenario: `charts[0].x`.
     pub path: String,
-    /// In which entry, and what.
+    /// The entry, and the error.
     pub said: String,
 }
 
-/// A key that is wrong in an entry, and what is wrong about it.
+/// A wrong key of an entry, and its error.
 type Wrong = (&'static str, String);
 
 impl Asked<'_> {
-    /// Refuses claims and assertions that nothing decides, charts that cannot be drawn, and unknown columns.
+    /// Refuses claims and assertions that cannot be decided, charts that cannot be drawn, and unknown columns.
     ///
     /// # Errors
-    /// The first mistake, for an unknown name with the nearest one.
+    /// The first error, with the nearest name for an unknown one.
     pub fn check(&self) -> Result<(), Mistake> {
         let placed = |entry: String, name: String| {
             move |(key, said): Wrong| Mistake { path: format!("{entry}.{key}"), said: format!("{name}: {said}") }
@@ -47,7 +47,7 @@ impl Asked<'_> {
             for (index, claim) in claims.iter().enumerate() {
                 let same = |other: &Claim| !claim.text.is_empty() && other.text == claim.text;
                 let checked = match claims[..index].iter().any(same) {
-                    true => Err(("name", "another one has the same text: give it another".to_owned())),
+                    true => Err(("name", "another one has the same text. Choose another.".to_owned())),
                     false => self.check_claim(claim),
                 };
                 let number = index + 1;
@@ -58,7 +58,7 @@ impl Asked<'_> {
         }
         for (index, chart) in self.charts.iter().enumerate() {
             let checked = match self.charts[..index].iter().any(|other| other.name == chart.name) {
-                true => Err(("name", "another chart has this name, and so its file: give it another".to_owned())),
+                true => Err(("name", "another chart has this name. Choose another.".to_owned())),
                 false => self.check_chart(chart),
             };
             checked.map_err(placed(format!("charts[{index}]"), format!("chart {}", chart.name)))?;
@@ -78,10 +78,13 @@ impl Asked<'_> {
         let is_share = claim.relative_to.is_none() && self.kind(column) == Some(Kind::Share);
         for (key, bound) in [("at_least", at_least), ("at_most", at_most)] {
             match bound {
-                Some(bound) if !bound.is_finite() => return Err((key, format!("{key} = {bound}: give a number"))),
+                Some(bound) if !bound.is_finite() => return Err((key, format!("{key} = {bound}: must be a number"))),
                 Some(bound) if is_share && bound.abs() > 1.0 => {
                     let share = bound / 100.0;
-                    return Err((key, format!("{key} = {bound}: `{column}` is a share of 1: {share} for {bound} %")));
+                    return Err((
+                        key,
+                        format!("{key} = {bound}: `{column}` is a fraction of 1. Write {share} for {bound} %."),
+                    ));
                 }
                 _ => {}
             }
@@ -89,16 +92,16 @@ impl Asked<'_> {
         match (at_least, at_most) {
             (None, None) => Err(("", "needs a bound: `at_least`, `at_most` or both".into())),
             (Some(low), Some(high)) if low > high => {
-                Err(("at_least", format!("at_least = {low} is more than at_most = {high}: exchange them")))
+                Err(("at_least", format!("at_least = {low} is more than at_most = {high}. Swap them.")))
             }
             _ if claim.relative_to.as_ref() == Some(&claim.selection) => {
-                Err(("relative_to", "relative_to: the same cells as in `where`: the ratio is always 1".into()))
+                Err(("relative_to", "relative_to: the same cells as in `where`, so the ratio is always 1".into()))
             }
             _ if !(*confidence > 0.0 && *confidence < 1.0) => {
-                Err(("confidence", format!("confidence = {confidence}: give a number between 0 and 1, e.g. 0.95")))
+                Err(("confidence", format!("confidence = {confidence}: must be between 0 and 1, e.g. 0.95")))
             }
             _ if min_duration_s.is_some_and(|seconds| !(seconds.is_finite() && seconds >= 0.0)) => {
-                Err(("min_duration_s", "min_duration_s: give a number of seconds, from 0".into()))
+                Err(("min_duration_s", "min_duration_s: must be a number of seconds, 0 or more".into()))
             }
             _ => Ok(()),
         }
@@ -133,7 +136,7 @@ impl Asked<'_> {
             {
                 let unit = Columns(self.columns).unit(name);
                 let unit = if unit.is_empty() { String::new() } else { format!(", in {unit}") };
-                return Err((key, format!("{prefix}{name} = {text:?}: give a number without quotes and unit{unit}")));
+                return Err((key, format!("{prefix}{name} = {text:?}: write a number without quotes and unit{unit}")));
             }
         }
         Ok(())
@@ -142,12 +145,13 @@ impl Asked<'_> {
     fn check_number(&self, key: &'static str, column: &str) -> Result<(), Wrong> {
         self.check_name(column).map_err(|wrong| (key, format!("{key}: {wrong}")))?;
         match self.kind(column) {
-            Some(Kind::Text) => Err((key, format!("{key}: `{column}` is text: name a column of numbers"))),
+            Some(Kind::Text) => Err((key, format!("{key}: `{column}` is text. Choose a numeric column."))),
             _ => Ok(()),
         }
     }
 
-    /// A column or an axis. A scenario key that is an axis elsewhere, or was one before `--set`, selects nothing here.
+    /// A column or an axis. A scenario key that is an axis elsewhere, or was one before `--set`, does not select
+    /// anything here.
     fn check_name(&self, name: &str) -> Result<(), String> {
         if name.contains('.') { Ok(()) } else { Columns(self.columns).check(name, self.axes) }
     }

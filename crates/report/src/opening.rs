@@ -1,18 +1,18 @@
-//! Where the page is, and how to open it from where the reader sits.
+//! The page's path, and how to open it from the reader's machine.
 
 use std::path::{Path, absolute};
 
-/// What the environment tells of the reader's place.
+/// The reader's place, from the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Seat {
     /// Whether a browser can show a window (`DISPLAY`, `WAYLAND_DISPLAY`).
     display: bool,
-    /// Whom the reader logged in as and where, over ssh: user, address, port (`SSH_CONNECTION`, see ssh(1)).
+    /// Login over ssh: user, address, port (`SSH_CONNECTION`, see ssh(1)).
     ssh: Option<(String, String, String)>,
 }
 
 impl Seat {
-    /// By these environment variables.
+    /// From these environment variables.
     pub fn new(variable: impl Fn(&str) -> Option<String>) -> Self {
         let given = |name| variable(name).filter(|value| !value.is_empty());
         let connection = given("SSH_CONNECTION").unwrap_or_default();
@@ -23,14 +23,15 @@ impl Seat {
         Self { display: given("DISPLAY").or_else(|| given("WAYLAND_DISPLAY")).is_some(), ssh }
     }
 
-    /// Names the page for a terminal, and what is not there; elsewhere (`terminal` is false) the path alone, for scripts.
+    /// Names the page for a terminal, and files that were not written; otherwise (`terminal` is false) only the path,
+    /// for scripts.
     pub fn line(&self, page: &Path, terminal: bool) -> String {
         let path = page.display().to_string();
         if !terminal {
             return path;
         }
         let how = match &self.ssh {
-            // Even with X11 forwarded, the reader's own browser is faster.
+            // Even with X11 forwarding, the reader's own browser is faster.
             Some((user, address, port)) => {
                 let port = if port == "22" { String::new() } else { format!("-P {port} ") };
                 let address = if address.contains(':') { format!("[{address}]") } else { address.clone() };
@@ -38,15 +39,15 @@ impl Seat {
                 format!("one file; fetch it: scp {port}{} .", quoted(&format!("{user}@{address}:{whole}")))
             }
             None if self.display => format!("open it in a browser: xdg-open {}", quoted(&path)),
-            None => "copy it to where a browser is".to_owned(),
+            None => "copy it to a machine with a browser".to_owned(),
         };
-        let without = "\nnot written: summary.xlsx (this weir was built without the feature `spreadsheet`)";
+        let without = "\nsummary.xlsx: not written (built without the feature `spreadsheet`)";
         let without = if cfg!(feature = "spreadsheet") { "" } else { without };
         format!("report: {path} ({how}){without}")
     }
 }
 
-/// As a shell takes it for one word.
+/// Quoted as one word for a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
@@ -74,7 +75,7 @@ mod tests {
             line(&ssh, "/r/report.html"),
             "report: /r/report.html (one file; fetch it: scp -P 2222 'ann@[2001:db8::2]:/r/report.html' .)"
         );
-        assert!(line(&[("DISPLAY", "")], page).contains("copy it to where a browser is"));
+        assert!(line(&[("DISPLAY", "")], page).contains("copy it to a machine with a browser"));
         assert_eq!(Seat::default().line(Path::new(page), false), page, "scripts read the path alone");
     }
 

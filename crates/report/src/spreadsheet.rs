@@ -1,5 +1,5 @@
 //! `summary.xlsx`: Summary, Results (a filterable table), and for each charted column a matrix of its values over the
-//! chart's two axes, a second in percent of the first column, and a native chart.
+//! chart's two axes, one in percent of the first column, and a native chart.
 
 use std::io;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub fn write(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(),
 fn build(manifest: &Manifest, records: &[Record]) -> Result<Vec<u8>, XlsxError> {
     let cells = cells::group(manifest.columns(), records);
     let mut book = Workbook::new();
-    // The creation time is the run's, so that rendering again changes nothing.
+    // The creation time is the run's, so that rendering again gives the same file.
     let started = ExcelDateTime::parse_from_str(manifest.started.get(..19).unwrap_or_default());
     let started = started.or_else(|_| ExcelDateTime::from_ymd(2000, 1, 1))?;
     let author = format!("weir {}", manifest.weir_version);
@@ -148,7 +148,7 @@ fn results_sheet(sheet: &mut Worksheet, known: Columns<'_>, records: &[Record]) 
     Ok(())
 }
 
-/// One column over two axes: its values, then each in percent of its row's first value; beside them a chart.
+/// One column over two axes: its values, then each in percent of its row's first value; next to them a chart.
 fn matrix_sheet(
     sheet: &mut Worksheet,
     chart: &record::Chart,
@@ -156,7 +156,7 @@ fn matrix_sheet(
     cells: &[Cell<'_>],
 ) -> Result<(), XlsxError> {
     let Some(known) = cells.first().map(|cell| cell.columns) else { return Ok(()) };
-    // A sheet's name has 31 characters at most.
+    // A sheet's name has at most 31 characters.
     let name: String = column.chars().take(31).collect();
     sheet.set_name(&name)?.set_landscape().set_print_fit_to_pages(1, 0).set_column_width(0, 22)?;
     let (down, across) = match chart.kind {
@@ -178,9 +178,9 @@ fn matrix_sheet(
         let first = (top + 2, 1);
         table(sheet, top, &words, (down, across), &grid, &values, &number(known, column))?;
         let lower = known.get(column).is_some_and(|column| column.better == Some(columns::Better::Lower));
-        let (middle, most) = if lower { ("#FBE3D6", "#F2B08C") } else { ("#DCEBF5", "#8FBFDD") };
+        let (middle, max) = if lower { ("#FBE3D6", "#F2B08C") } else { ("#DCEBF5", "#8FBFDD") };
         let scale = ConditionalFormat3ColorScale::new().set_midpoint(ConditionalFormatType::Percentile, 50);
-        let scale = scale.set_minimum_color("#FFFFFF").set_midpoint_color(middle).set_maximum_color(most);
+        let scale = scale.set_minimum_color("#FFFFFF").set_midpoint_color(middle).set_maximum_color(max);
         sheet.add_conditional_format(first.0, 1, top + 1 + height, width, &scale)?;
         sheet.set_column_range_width(1, width, 13)?;
         sheet.insert_chart(top, width + 2, &native(chart, &name, first, (height, width), &grid, &values))?;
@@ -195,7 +195,7 @@ fn matrix_sheet(
             table(sheet, top, &words, (down, across), &grid, &relative, &Format::new().set_num_format("0.0 %"))?;
             top += height + 4;
         }
-        // Room for the chart, which is 20 rows high.
+        // Space for the chart, which is 20 rows high.
         top = top.max(first.0 + 22);
     }
     Ok(())
@@ -228,7 +228,7 @@ fn table(
     Ok(())
 }
 
-/// The values as lines over what goes down, a series for each column.
+/// The values as lines over the rows, one series per column.
 fn native(
     chart: &record::Chart,
     sheet: &str,
@@ -258,7 +258,7 @@ fn native(
     native.x_axis().set_name(x.as_str());
     native.y_axis().set_name(y.as_str());
     if chart.scale == Scale::Log {
-        // The other axis would cross at 1, above what is less.
+        // The other axis would cross at 1, above smaller values.
         let lowest = values.iter().flatten().flatten().filter(|value| **value > 0.0).copied().fold(1.0, f64::min);
         native
             .y_axis()
@@ -275,7 +275,7 @@ fn write_number(
     value: Option<f64>,
     format: &Format,
 ) -> Result<(), XlsxError> {
-    // A spreadsheet knows no infinity.
+    // Spreadsheets have no infinity.
     if let Some(value) = value.filter(|value| value.is_finite()) {
         sheet.write_number_with_format(row, column, value, format)?;
     }

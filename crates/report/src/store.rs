@@ -1,6 +1,6 @@
 //! A result directory's own records: `manifest.json` and `cells.jsonl`.
 //!
-//! Each cell is appended as it ends, so that a run that is killed leaves what it had measured.
+//! Each cell is appended as it ends, so that a killed run leaves its results.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -16,14 +16,14 @@ pub const MANIFEST: &str = "manifest.json";
 /// The records' file name.
 pub const CELLS: &str = "cells.jsonl";
 
-/// A file of a result directory that could not be read or written.
+/// A result file that could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} {path}: {cause}{hint}", path = path.display())]
 pub struct StoreError {
     doing: &'static str,
     path: PathBuf,
     hint: &'static str,
-    // Not named `source`: the message says it already.
+    // Not named `source`: the message includes it already.
     cause: io::Error,
 }
 
@@ -32,21 +32,21 @@ impl StoreError {
     pub fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
         let hint = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                " (what was written before is kept; free space, then `weir lab resume` runs the rest and `weir lab report` renders it)"
+                ". Earlier results are kept: free space, then `weir lab resume` runs the rest."
             }
-            io::ErrorKind::PermissionDenied => " (choose another directory with --out)",
+            io::ErrorKind::PermissionDenied => ". Choose another directory with --out.",
             _ => "",
         };
         Self { doing, path: path.to_owned(), hint, cause: source }
     }
 
-    /// The same, where nothing has been measured that could be kept.
+    /// The same, if there are no results to keep.
     pub fn at_the_start(self) -> Self {
-        let hint = if self.is_full() { " (nothing was measured yet: free space and run it again)" } else { self.hint };
+        let hint = if self.is_full() { ". Nothing was measured yet: free space and run it again." } else { self.hint };
         Self { hint, ..self }
     }
 
-    /// The same, of a file that is no result of the lab: without the lab's remedies.
+    /// The same, for a file outside the lab's results: without the lab's hints.
     pub fn outside_the_lab(self) -> Self {
         Self { hint: "", ..self }
     }
@@ -62,15 +62,15 @@ impl StoreError {
 pub struct Store {
     dir: PathBuf,
     cells: File,
-    /// Bytes of `cells.jsonl` that are whole lines.
+    /// Bytes of the whole lines of `cells.jsonl`.
     whole: u64,
 }
 
 impl Store {
-    /// Opens a result directory, which is made if need be, for a new run. Records of an earlier run in it are dropped.
+    /// Opens a result directory, created if needed, for a new run. Records of an earlier run in it are dropped.
     ///
     /// # Errors
-    /// The directory or its `cells.jsonl` cannot be made.
+    /// The directory or its `cells.jsonl` cannot be created.
     pub fn create(dir: &Path) -> Result<Self, StoreError> {
         fs::create_dir_all(dir).map_err(|error| StoreError::new("create directory", dir, error))?;
         let path = dir.join(CELLS);
@@ -78,8 +78,7 @@ impl Store {
         Ok(Self { dir: dir.to_owned(), cells, whole: 0 })
     }
 
-    /// Opens the result directory of a run that was cut short, to go on behind the records that it is to keep;
-    /// others are dropped.
+    /// Opens the result directory of an interrupted run, to continue after the records to keep; others are dropped.
     ///
     /// # Errors
     /// Its `cells.jsonl` cannot be written; then it is as it was.
@@ -111,7 +110,7 @@ impl Store {
                 Ok(())
             }
             Err(error) => {
-                // Take the torn line back; if even this fails, the reader passes over it as long as it is the last.
+                // Remove the partial line; if even this fails, the reader skips it as long as it is the last.
                 let _ = self.cells.set_len(self.whole);
                 let _ = io::Seek::seek(&mut self.cells, io::SeekFrom::Start(self.whole));
                 Err(fail(error))
@@ -120,16 +119,16 @@ impl Store {
     }
 }
 
-/// Whether a directory has anything of a run in it. What a run leaves that ended before its first cell, without a manifest,
-/// is nothing that anybody could go on with.
+/// Whether a directory has results. Remains of a run that ended before its first cell, without a manifest, cannot be
+/// resumed and do not count.
 pub fn holds_a_run(dir: &Path) -> bool {
     dir.join(MANIFEST).exists() || fs::metadata(dir.join(CELLS)).is_ok_and(|cells| cells.len() > 0)
 }
 
-/// Writes the manifest of a result directory: before the run, and again when it is known how the run ended.
+/// Writes the manifest of a result directory: before the run, and again at its end.
 ///
 /// # Errors
-/// It cannot be written; an earlier one is then still there.
+/// It cannot be written; an earlier one is kept.
 pub fn write_manifest(dir: &Path, manifest: &Manifest) -> Result<(), StoreError> {
     replace(&dir.join(MANIFEST), |out| {
         serde_json::to_writer_pretty(&mut *out, manifest)?;
@@ -148,8 +147,8 @@ pub fn read(dir: &Path) -> Result<(Manifest, Vec<Record>), StoreError> {
     Ok((manifest, records))
 }
 
-/// Puts records, which come as cells end, into the order of the sweep: the first axis is the slowest, cells of their
-/// own come last, repeats of a cell follow one another.
+/// Sorts records, which are in the order of their cells' ends, into the order of the sweep: the first axis is the
+/// slowest, extra cells come last, repeats of a cell follow one another.
 pub fn put_in_order(manifest: &Manifest, records: &mut [Record]) {
     let numbered = |values: &[String]| -> HashMap<String, usize> {
         // Of equal ones the first.
@@ -183,17 +182,16 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, StoreError> {
 pub(crate) fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, StoreError> {
     let read = |error: serde_json::Error| StoreError::new("read", path, error.into());
     let mut manifest: Manifest = serde_json::from_slice(bytes).map_err(read)?;
-    // The scenario says it, too, and cells were measured by that.
+    // The scenario has it as well, and cells used that.
     let seed = manifest.source.lines().find_map(|line| line.strip_prefix("seed = ")?.parse().ok());
     manifest.seed = seed.unwrap_or(manifest.seed);
     Ok(manifest)
 }
 
-const NO_RESULT: &str =
-    " (not a result directory, or the run ended before its first cell: run it again, with the same --out if you like)";
+const NO_RESULT: &str = ". It is not a result directory, or the run ended before its first cell: run it again.";
 
-/// Reads the records of a result directory in the order in which they ended. A last line without its end (the run was
-/// killed) is passed over. Of a cell that was run again the last record counts.
+/// Reads the records of a result directory in the order in which they ended. An incomplete last line (of a killed run)
+/// is skipped. If a cell was run again, the last record counts.
 ///
 /// # Errors
 /// The file is missing, or a whole line of it is not a record.
@@ -214,7 +212,7 @@ pub(crate) fn parse_records(path: &Path, mut lines: impl BufRead) -> Result<Vec<
         lines.read_until(b'\n', &mut line).map_err(fail)?;
         let Some(whole) = line.strip_suffix(b"\n") else { break };
         let record = unsealed(whole)
-            .map_err(|error| fail(io::Error::other(format!("line {number}: {error}: delete the line"))))?;
+            .map_err(|error| fail(io::Error::other(format!("line {number}: {error}. Delete the line."))))?;
         let key = (record.row.cell.clone(), record.row.repeat);
         records.shift_remove(&key);
         records.insert(key, record);
@@ -222,7 +220,7 @@ pub(crate) fn parse_records(path: &Path, mut lines: impl BufRead) -> Result<Vec<
     Ok(records.into_values().collect())
 }
 
-/// A record as a line with a checksum at its end, so that it is seen where one was changed by hand without the other.
+/// A record as a line with a checksum at its end, which reveals manual changes.
 fn sealed(record: &Record) -> serde_json::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(record)?;
     let seal = checksum(&line);
@@ -231,7 +229,7 @@ fn sealed(record: &Record) -> serde_json::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The record of a line. One that is not as it was written, or has no checksum, is not valid, and says so.
+/// The record of a line. If it was changed, or has no checksum, it is not valid, and has a remark.
 fn unsealed(line: &[u8]) -> serde_json::Result<Record> {
     let mut record: Record = serde_json::from_slice(line)?;
     let at = line.len().saturating_sub(SEAL.len() + "0123456789abcdef\"}".len());
@@ -239,40 +237,39 @@ fn unsealed(line: &[u8]) -> serde_json::Result<Record> {
     if line[at..] != *format!("{SEAL}{:016x}\"}}", checksum(&written)).as_bytes() {
         (record.row.valid, record.changed) = (false, true);
         record.disturbed.clear();
-        record.remarks.insert(0, format!("not as it was measured: {CELLS} was changed since"));
+        record.remarks.insert(0, format!("{CELLS} was changed after the measurement"));
     }
     Ok(record)
 }
 
-/// A line about the records of `dir` that are not as they were measured; `None`: all are.
+/// A line about the changed records of `dir`. `None`: there are none.
 pub fn changed(dir: &Path, records: &[Record]) -> Option<String> {
     let mut changed = records.iter().filter(|record| record.changed).map(|record| record.row.cell.as_str());
     let (first, more) = (changed.next()?, changed.count());
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
     let file = dir.join(CELLS);
-    Some(format!("{} was changed since it was measured: nothing of {first}{others} is believed", file.display()))
+    Some(format!("{} was changed after the measurement: {first}{others} cannot be trusted", file.display()))
 }
 
-/// FNV-1a, 64 bits: no signature, but nobody hits it by chance.
+/// FNV-1a, 64 bits: not a signature, but no accidental change matches it.
 pub fn checksum(bytes: &[u8]) -> u64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-/// In front of the checksum, behind all that it is of.
+/// Precedes the checksum, and follows the data.
 const SEAL: &str = ",\"seal\":\"";
 
-/// The name of a cell or a host as a part of a file's name: what a path or a shell would take for something else
-/// becomes a dash.
+/// The name of a cell or a host as part of a file name: characters with a meaning in paths or shells become dashes.
 pub fn file_stem(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.%@".contains(c) { c } else { '-' }).collect()
 }
 
-/// Makes a file in place of an earlier one. A link of that name gives way and is not followed: whoever else owns the directory
-/// may have laid it, and we may be root. A device stays, and is written to.
+/// Creates or replaces a file. A symbolic link of that name is replaced and not followed: another owner of the
+/// directory may have placed it, and we may be root. A device stays, and is written to.
 ///
 /// # Errors
-/// It cannot be made, or what is there cannot be removed.
+/// It cannot be created, or the existing one not be removed.
 pub fn fresh(path: &Path) -> io::Result<File> {
     match fs::symlink_metadata(path) {
         Ok(there) if there.is_file() || there.is_symlink() => fs::remove_file(path)?,
@@ -283,28 +280,28 @@ pub fn fresh(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).open(path)
 }
 
-/// A directory within that of a result, made if there is none. A link to another is refused, as by [`fresh`].
+/// A directory within a result directory, created if needed. A symbolic link is refused, as by [`fresh`].
 ///
 /// # Errors
-/// It cannot be made, or is none.
+/// It cannot be created, or is not a directory.
 pub fn folder(path: &Path) -> Result<(), StoreError> {
     let fail = |error| StoreError::new("create directory", path, error);
     fs::create_dir_all(path).map_err(fail)?;
     if fs::symlink_metadata(path).map_err(fail)?.is_symlink() {
-        return Err(fail(io::Error::other("it is a link, which results do not follow: remove it")));
+        return Err(fail(io::Error::other("it is a symbolic link. Remove it.")));
     }
     Ok(())
 }
 
-/// Writes a file beside `path` and moves it there when it is complete; no one ever sees half of it.
+/// Writes a file next to `path` and moves it there once it is complete, so that readers never see a part.
 ///
 /// # Errors
-/// It cannot be written; what was there before is untouched, and nothing else is left.
+/// It cannot be written; the old file is unchanged, and nothing else is left.
 pub fn replace(path: &Path, render: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), StoreError> {
     replaced(path, render).map(drop)
 }
 
-/// The same; what is written into the file from then on goes behind.
+/// The same, for a file that stays open: later writes are appended.
 fn replaced(path: &Path, render: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<File, StoreError> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -422,14 +419,14 @@ mod tests {
         fs::write(&path, format!("{first}\n{}", second.replace(&sent, "\"sent\":7,"))).unwrap();
         let read = read_records(dir.path()).unwrap();
         assert_eq!(read.iter().map(|record| record.row.valid).collect::<Vec<_>>(), [true, false]);
-        assert!(read[1].row.sent == 7 && read[1].remarks[0].starts_with("not as it was measured"));
+        assert!(read[1].row.sent == 7 && read[1].remarks[0].starts_with("cells.jsonl was changed"));
         assert_eq!(
             read.iter().map(|record| record.believes(crate::columns::Statistic::Counter)).collect::<Vec<_>>(),
             [true, false]
         );
         assert!(!read[1].believes(crate::columns::Statistic::Rate));
         let told = changed(dir.path(), &read).unwrap();
-        let own = format!("cells.jsonl was changed since it was measured: nothing of {} is", records[1].row.cell);
+        let own = format!("cells.jsonl was changed after the measurement: {} cannot", records[1].row.cell);
         assert!(told.contains(&own) && changed(dir.path(), &records).is_none(), "{told}");
         // Nor is one without its checksum.
         fs::write(&path, serde_json::to_string(&records[0]).unwrap() + "\n").unwrap();
@@ -444,7 +441,7 @@ mod tests {
         assert!(error.is_full());
         let line = error.to_string();
         assert!(line.starts_with("append to run/cells.jsonl: No space left on device"), "{line}");
-        assert!(line.contains("is kept") && !line.contains('\n'), "{line}");
+        assert!(line.contains("results are kept") && !line.contains('\n'), "{line}");
     }
 
     /// Whoever owns the directory of a result may lay links in it.
@@ -465,7 +462,7 @@ mod tests {
         assert_eq!((read_records(&run).unwrap().len(), fs::read(run.join("m.csv")).unwrap()), (1, b"here".to_vec()));
         std::os::unix::fs::symlink(dir.path(), run.join("messages")).unwrap();
         let refused = folder(&run.join("messages")).unwrap_err().to_string();
-        assert!(refused.contains("it is a link, which results do not follow"), "{refused}");
+        assert!(refused.contains("it is a symbolic link"), "{refused}");
         folder(&run.join("pcap")).unwrap();
         folder(&run.join("pcap")).unwrap();
     }

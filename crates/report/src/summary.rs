@@ -1,4 +1,4 @@
-//! What was run, in sentences, and what a reader must be warned of.
+//! A summary of the run in sentences, and its warnings.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::record::{
     CAPTURE_LACKS, EMPTY_COLUMN, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, Record, SENDER_FAILED, STANDSTILLS,
 };
 
-/// How much was run, on what, and whether it adds up, a sentence each.
+/// Size of the run, the machine, and whether the ledgers close, one sentence each.
 pub fn sentences(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     let mut sentences = vec![carried(manifest, records)];
     let known = records.iter().filter(|record| record.row.unexplained.is_some()).count();
@@ -22,10 +22,10 @@ pub fn sentences(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     sentences
 }
 
-/// How much was run, in a sentence.
+/// Size of the run, in a sentence.
 pub fn carried(manifest: &Manifest, records: &[Record]) -> String {
     let (bulk, messages): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|record| columns::is_bulk(record));
-    // Each receiver of a group has what was sent to all of them.
+    // Each receiver of a group counts the messages sent to all of them.
     let mut counted = BTreeSet::new();
     let sent = messages.iter().filter(|record| counted.insert(record.run())).map(|record| record.row.sent);
     let sent: u64 = sent.sum();
@@ -44,7 +44,7 @@ pub fn carried(manifest: &Manifest, records: &[Record]) -> String {
     format!("{had} of {planned} cells ran in {}{colon}{}.", format::span(manifest.elapsed_s), carried.join("; "))
 }
 
-/// What the lab itself adds, in a sentence.
+/// The delay that the lab itself adds, in a sentence.
 pub fn own_cost(cost: &OwnCost) -> String {
     let at = |name: &str, value: Option<f64>| value.map(|value| format!("{name} {}", format::duration(value)));
     let parts =
@@ -59,22 +59,22 @@ pub fn own_cost(cost: &OwnCost) -> String {
     )
 }
 
-/// What the machine did meanwhile, in a sentence; `None` for runs of earlier versions.
+/// The machine's standstills, in a sentence. `None`: not recorded.
 pub fn machine(manifest: &Manifest) -> Option<String> {
     let fact =
         |wanted: &str| manifest.environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     Some(format!("The machine: {STANDSTILLS}: {}.", fact(STANDSTILLS)?))
 }
 
-/// What a reader must know before believing the numbers; empty if there is nothing.
+/// Warnings about the numbers; empty if there are none.
 pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     let mut warnings = Vec::new();
     if manifest.interrupted {
         let (had, planned) = (records.len(), manifest.planned_cells);
         let stopped = records.iter().filter(|record| record.stopped).count();
-        let stopped = if stopped > 0 { format!(", {stopped} of them stopped in their middle") } else { String::new() };
-        let rest = "`weir lab resume` runs the rest whole";
-        warnings.push(format!("The run was interrupted: {had} of {planned} cells are here{stopped}; {rest}."));
+        let stopped = if stopped > 0 { format!(", {stopped} of them not to their end") } else { String::new() };
+        let rest = "`weir lab resume` runs the rest";
+        warnings.push(format!("The run was interrupted: {had} of {planned} cells ran{stopped}; {rest}."));
     } else if records.len() < manifest.planned_cells {
         warnings.push(format!(
             "{} of {} cells are missing.",
@@ -90,9 +90,9 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     let faulty = records.iter().filter(|record| record.row.unexplained.is_some_and(|n| n != 0));
     warnings.extend(several(faulty, "does not close its ledger", "do not close their ledgers", &|record| {
         let unexplained = format::count(record.row.unexplained.unwrap_or(0));
-        (name(record), format!("{unexplained} unexplained, which is a fault"))
+        (name(record), format!("{unexplained} unexplained, a bug in Weir"))
     }));
-    // Nothing may get through a path; but what a program refused must not pass for that.
+    // A path may carry nothing, but a program's failure must not look like that.
     warnings.extend(several(records.iter().filter(is_silent), "carried nothing", "carried nothing", &|record| {
         let about = record.remarks.iter().filter(|remark| !remark.starts_with(EMPTY_COLUMN));
         (name(record), about.map(|remark| remark.trim_end_matches('.')).collect::<Vec<_>>().join("; "))
@@ -107,37 +107,34 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
             1 => "after a rerun; ".into(),
             reruns => format!("after {reruns} reruns; "),
         };
-        // Stopped, or of an earlier version: the remarks say why.
+        // Stopped, or of an earlier version: the remarks have the reason.
         let why = if record.disturbed.is_empty() { record.remarks.join("; ") } else { record.doubts().join("; ") };
         (name(record), format!("{reruns}{}", why.trim_end_matches('.')))
     }));
     let side_by_side = manifest.source.lines().any(|line| line.trim() == "jobs = \"all\"");
     let spoiled = records.iter().any(|record| !record.row.valid && !record.disturbed.is_empty());
     if spoiled && side_by_side && manifest.planned_cells > 1 {
-        warnings.push(
-            "Cells that run at once take processors from each other: `--set run.jobs=1` runs one at a time.".into(),
-        );
+        warnings.push("Cells that run at once compete for CPUs: `--set run.jobs=1` runs one at a time.".into());
     }
     warnings
 }
 
-/// Whether nothing came in it, for reasons that are all told.
+/// Whether nothing was received in it, with all reasons in its remarks.
 fn is_silent(record: &&Record) -> bool {
     let is_about = |remark: &String| !remark.starts_with(EMPTY_COLUMN);
     record.row.valid && !record.row.by_programs && record.row.mbit_per_s == 0.0 && record.remarks.iter().any(is_about)
 }
 
-/// Remarks that nobody should have to look for: what was asked for is not what there is. How they begin, and what is said
-/// of one cell and of several.
+/// Remarks that become warnings: the beginning of the remark, and the text for one cell and for several.
 const SHORTFALLS: [(&str, &str, &str); 5] = [
     (LATE_SENDER, "was sent late", "were sent late"),
-    (SENDER_FAILED, "was not sent whole", "were not sent whole"),
-    (CAPTURE_LACKS, "is not captured whole", "are not captured whole"),
-    (MESSAGES_LACK, "is not listed whole", "are not listed whole"),
+    (SENDER_FAILED, "was not sent completely", "were not sent completely"),
+    (CAPTURE_LACKS, "is not captured completely", "are not captured completely"),
+    (MESSAGES_LACK, "is not listed completely", "are not listed completely"),
     (EMPTY_COLUMN, "lacks values", "lack values"),
 ];
 
-/// The warnings of the remarks that begin so: one a cell, whose receivers all have the same.
+/// The warnings of the remarks with this beginning: one per cell, whose receivers all have the same.
 fn shortfalls(
     records: &[Record],
     beginning: &str,
@@ -157,10 +154,10 @@ fn shortfalls(
     several(short, is, are, &|record| (name(record), words(record).trim_end_matches('.').to_owned()))
 }
 
-/// How many cells a warning spells out.
+/// Max cells that a warning names.
 const SPELLED_OUT: usize = 3;
 
-/// A warning for each of a few records; for many, one with the names of the first and the reason of the very first.
+/// One warning per record for a few; for many, one with the names of the first and the reason of the very first.
 fn several<'a>(
     records: impl Iterator<Item = &'a Record>,
     is: &str,

@@ -1,4 +1,4 @@
-//! What a run says at its end, in a terminal.
+//! The result of a run for a terminal.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -13,21 +13,21 @@ use crate::judge::{self, Judged, NO_CELL, Verdict};
 use crate::record::{Manifest, Record};
 use crate::{answer, summary};
 
-/// Widest line, in characters.
+/// Max line width, characters.
 const WIDTH: u16 = 80;
 
 /// Column, heading.
 const SHOWN: &[(&str, &str)] =
     &[("msgs_per_s", "msgs/s"), (LOST, "lost"), ("delay_mean_us", "mean"), ("delay_max_us", "max")];
 
-/// Shown as a percentage, and only where datagrams were sent.
+/// Shown as a percentage, and only for datagrams.
 const LOST: &str = "lost_share";
 
 const SHOWN_OF_BULK: &[(&str, &str)] =
-    &[("mbit_per_s", "Mbit/s"), ("retransmits", "sent again"), ("rtt_mean_us", "mean rtt")];
+    &[("mbit_per_s", "Mbit/s"), ("retransmits", "retransmits"), ("rtt_mean_us", "mean rtt")];
 
-/// The run as text of at most 80 columns: the answer, the table, the verdicts, how much was run, the warnings. `styled`
-/// for a terminal: lines and colours; else it is plain text.
+/// The run as text of at most 80 columns: the answer, the table, the verdicts, the summary, the warnings. `styled` for
+/// a terminal: lines and colours; else plain text.
 pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
     let cells = cells::group(manifest.columns(), records);
     let judged = judge::judge(manifest, records);
@@ -53,7 +53,7 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
     text
 }
 
-/// The claims and assertions, a paragraph each; those about cells that the run does not have are counted.
+/// The claims and assertions, one paragraph each; those about cells that the run does not have are only counted.
 fn verdicts(judged: &[Judged], styled: bool) -> String {
     let mut text = if judged.is_empty() { String::new() } else { "\n".to_owned() };
     let (elsewhere, here): (Vec<_>, Vec<_>) =
@@ -80,7 +80,7 @@ fn coloured(text: &str, colour: &str, styled: bool) -> String {
     if styled { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
-/// Two runs side by side as text: a line a cell and column, what the verdicts rest on, the warnings.
+/// Two runs side by side as text: one line per cell and column, the basis of the verdicts, the warnings.
 impl Display for Comparison {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let side = |name: &str, side: &compare::Side| {
@@ -129,8 +129,8 @@ impl Display for Comparison {
     }
 }
 
-/// Throughput over loss and latency where a run has both; loss down and transport across, say; one cell a line where
-/// that would be too wide.
+/// Throughput over loss and latency if a run has both; otherwise e.g. loss down and transport across; one cell per line
+/// if that would be too wide.
 fn table(manifest: &Manifest, cells: &[Cell<'_>], styled: bool) -> String {
     let shown = shown(manifest, cells);
     let grids = Grid::matrix(cells);
@@ -151,7 +151,7 @@ fn table(manifest: &Manifest, cells: &[Cell<'_>], styled: bool) -> String {
     text
 }
 
-/// The mean throughput of each grid; `None` if there is none, or one is too wide.
+/// The mean throughput of each grid. `None`: there is none, or one is too wide.
 fn surface(grids: &[Grid<'_>], styled: bool) -> Option<String> {
     let mut text = String::new();
     for grid in grids {
@@ -184,13 +184,13 @@ fn surface(grids: &[Grid<'_>], styled: bool) -> Option<String> {
     (!grids.is_empty()).then_some(text)
 }
 
-/// Column and heading: those that the scenario defines, or those of its kind of traffic.
+/// Columns and headings: those that the scenario defines, or those of its kind of traffic.
 fn shown<'a>(manifest: &'a Manifest, cells: &[Cell<'_>]) -> Vec<(&'a str, &'a str)> {
     let own = manifest.columns.iter().map(|own| (own.name.as_str(), own.name.as_str()));
     let kind = if cells.iter().any(|cell| columns::is_bulk(cell.first())) { SHOWN_OF_BULK } else { SHOWN };
     let values = |column: &str| cells.iter().map(|cell| value(Some(cell), column)).collect::<Vec<_>>();
     let is_measured = |(column, _): &(&str, &str)| cells.iter().any(|cell| cell.measured(column).is_some());
-    // Beside columns of the scenario, the others are shown only where they say something about the cells.
+    // Next to columns of the scenario, the others are shown only if they distinguish the cells.
     let varies = |(column, _): &(&str, &str)| {
         let values = values(column);
         manifest.columns.is_empty() || values.iter().any(|value| *value != values[0])
@@ -205,13 +205,13 @@ fn shown<'a>(manifest: &'a Manifest, cells: &[Cell<'_>]) -> Vec<(&'a str, &'a st
         width += widest(heading, &values(column));
         width <= usize::from(WIDTH)
     };
-    // One at least, however long the names of cells are.
+    // At least one, however long the cell names are.
     all.truncate(all.iter().take_while(fits).count().max(1));
     all
 }
 
-/// A table for each combination of further axes: one axis down, the transport or another short one across. One cell a
-/// line where there are not two axes, or that would be too wide.
+/// One table per combination of further axes: one axis down, the transport or another short one across. One cell per
+/// line if there are not two axes, or that would be too wide.
 fn pivot(manifest: &Manifest, cells: &[Cell<'_>], shown: &[(&str, &str)], styled: bool) -> String {
     let (rule, mut text) = (if styled { "─" } else { "-" }, String::new());
     let short = manifest.axes.iter().filter(|(_, values)| (2..=4).contains(&values.len()));
@@ -252,7 +252,7 @@ fn pivot(manifest: &Manifest, cells: &[Cell<'_>], shown: &[(&str, &str)], styled
     text
 }
 
-/// Columns set right with so many spaces between them, and a rule under the first line.
+/// Right-aligned columns with this many spaces between them, and a rule under the first line.
 fn padded(lines: &[Vec<String>], rule: &str, between: u16) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
@@ -279,7 +279,7 @@ fn value(cell: Option<&Cell<'_>>, column: &str) -> String {
     };
     let mark = if cell.is_some_and(|cell| cell.believes(column)) { "" } else { "*" };
     let (value, known) = (measured.value(), cell.map(|cell| cell.columns).unwrap_or_default());
-    // Rates line up by their decimal.
+    // Rates are aligned by their decimal point.
     let shown = match column {
         "msgs_per_s" if value < 1e4 => format!("{value:.1}"),
         "mbit_per_s" => format::rate(value),
@@ -289,7 +289,7 @@ fn value(cell: Option<&Cell<'_>>, column: &str) -> String {
     format!("{shown}{mark}")
 }
 
-/// Breaks a text between words, so that with `indent` before it no line is too long.
+/// Wraps a text between words, so that no line with `indent` before it is too long.
 fn wrap(text: &str, indent: usize) -> String {
     let room = usize::from(WIDTH) - indent;
     let mut lines = vec![String::new()];

@@ -1,9 +1,9 @@
-//! What was sampled while a cell ran, as renderers need it: sorted by quantity, in words, and thinned.
+//! The samples of a cell for renderers: sorted by quantity, named, and thinned.
 
 use crate::columns::{Columns, QUANTITIES};
 use crate::record::{Record, Standstill, Timeline};
 
-/// A timeline's quantity and, of several connections, which: `cwnd_bytes #2` is `cwnd_bytes` and `#2`.
+/// A timeline's quantity and its connection: `cwnd_bytes #2` is `cwnd_bytes` and `#2`.
 pub fn quantity(timeline: &Timeline) -> (&str, &str) {
     timeline.name.split_once(' ').unwrap_or((&timeline.name, ""))
 }
@@ -21,7 +21,7 @@ pub fn quantities<'a>(records: &[&'a Record]) -> Vec<&'a str> {
     found
 }
 
-/// A quantity in words, with its unit unless that is told by each value: `Congestion window`, `Received, Mbit/s`.
+/// A quantity as text, with its unit unless each value has it: `Congestion window`, `Received, Mbit/s`.
 pub fn heading(quantity: &str) -> String {
     let known = QUANTITIES.iter().find(|known| known.name == quantity);
     let words = known.map_or_else(|| quantity.replace('_', " "), |known| known.about.to_owned());
@@ -32,31 +32,31 @@ pub fn heading(quantity: &str) -> String {
     format!("{capital}{}{unit}", letters.as_str())
 }
 
-/// At most `most` standstills, the longest ones, in order of time.
-pub fn longest(standstills: &[Standstill], most: usize) -> Vec<&Standstill> {
+/// The `max` longest standstills, in order of time.
+pub fn longest(standstills: &[Standstill], max: usize) -> Vec<&Standstill> {
     let mut longest: Vec<&Standstill> = standstills.iter().collect();
     longest.sort_by(|a, b| b.ms.total_cmp(&a.ms));
-    longest.truncate(most);
+    longest.truncate(max);
     longest.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     longest
 }
 
-/// At most `most` of a line's points: of each stretch of time the least and the largest value, in their order, so that
-/// no peak is lost. Points that are not finite are left out.
-pub fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+/// At most `max` of a line's points: the min and max of each stretch of time, in order, so that no peak is lost.
+/// Points that are not finite are left out.
+pub fn thinned(points: &[(f64, f64)], max: usize) -> Vec<(f64, f64)> {
     let finite: Vec<(f64, f64)> = points.iter().copied().filter(|(t, v)| t.is_finite() && v.is_finite()).collect();
-    if finite.len() <= most {
+    if finite.len() <= max {
         return finite;
     }
-    let stretches = (most / 2).max(1);
+    let stretches = (max / 2).max(1);
     let mut kept = Vec::with_capacity(stretches * 2);
     for stretch in 0..stretches {
         let range = stretch * finite.len() / stretches..(stretch + 1) * finite.len() / stretches;
         let by_value = |a: &usize, b: &usize| finite[*a].1.total_cmp(&finite[*b].1);
-        let (Some(least), Some(largest)) = (range.clone().min_by(by_value), range.max_by(by_value)) else {
+        let (Some(min), Some(largest)) = (range.clone().min_by(by_value), range.max_by(by_value)) else {
             continue;
         };
-        let (first, second) = (least.min(largest), least.max(largest));
+        let (first, second) = (min.min(largest), min.max(largest));
         kept.push(finite[first]);
         if second != first {
             kept.push(finite[second]);
@@ -65,25 +65,25 @@ pub fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     kept
 }
 
-/// The points of a timeline, at most some `most` of them, in parts between which there was nothing to sample: no line leads
-/// from one to the next.
-pub fn thinned_parts(timeline: &Timeline, most: usize) -> Vec<Vec<(f64, f64)>> {
+/// The points of a timeline, about `max` at most, in parts separated by gaps without samples, over which no line
+/// leads.
+pub fn thinned_parts(timeline: &Timeline, max: usize) -> Vec<Vec<(f64, f64)>> {
     let points = &timeline.points;
     let mut steps: Vec<f64> = points.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     steps.sort_by(f64::total_cmp);
     let usual = steps.get(steps.len() / 2).copied().unwrap_or_default();
-    // What is sampled whatever happens has no gaps but those of whoever sampled.
+    // A quantity that is always sampled has gaps only when the sampler did not run.
     let is_sparse = quantity(timeline).0 == OF_ARRIVALS;
     let joined = |a: &(f64, f64), b: &(f64, f64)| !is_sparse || b.0 - a.0 <= usual * LONGEST_STEP;
-    let share = |part: &[(f64, f64)]| (most * part.len() / points.len().max(1)).max(2);
+    let share = |part: &[(f64, f64)]| (max * part.len() / points.len().max(1)).max(2);
     let parts = points.chunk_by(joined).map(|part| thinned(part, share(part)));
     parts.filter(|part| !part.is_empty()).collect()
 }
 
-/// The quantity that has a point only where messages arrived.
+/// The quantity that has points only when messages arrived.
 const OF_ARRIVALS: &str = "largest_delay_us";
 
-/// Points further apart than so many usual steps have nothing between them.
+/// Points further apart than this many usual steps have a gap between them.
 const LONGEST_STEP: f64 = 2.5;
 
 #[cfg(test)]
@@ -109,8 +109,8 @@ mod tests {
     fn no_line_leads_over_an_outage() {
         let points: Vec<_> =
             (0..100).filter(|part| !(50..82).contains(part)).map(|part| (f64::from(part), 1.0)).collect();
-        let of = |name: &str, points: &[(f64, f64)], most| {
-            let parts = thinned_parts(&Timeline { name: name.into(), points: points.to_vec() }, most);
+        let of = |name: &str, points: &[(f64, f64)], max| {
+            let parts = thinned_parts(&Timeline { name: name.into(), points: points.to_vec() }, max);
             let ends = |part: &Vec<(f64, f64)>| (part[0].0, part[part.len() - 1].0);
             (parts.iter().map(ends).collect::<Vec<_>>(), parts.iter().map(Vec::len).sum::<usize>())
         };
@@ -127,10 +127,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn peaks_survive(values in proptest::collection::vec(-1e6f64..1e6, 0..2000), most in 2usize..300) {
+        fn peaks_survive(values in proptest::collection::vec(-1e6f64..1e6, 0..2000), max in 2usize..300) {
             let points: Vec<(f64, f64)> = values.iter().enumerate().map(|(i, v)| (i as f64, *v)).collect();
-            let kept = thinned(&points, most);
-            prop_assert!(kept.len() <= most);
+            let kept = thinned(&points, max);
+            prop_assert!(kept.len() <= max);
             prop_assert!(kept.windows(2).all(|pair| pair[0].0 < pair[1].0));
             let extremes = |points: &[(f64, f64)]| {
                 points.iter().fold((f64::MAX, f64::MIN), |(low, high), (_, v)| (low.min(*v), high.max(*v)))

@@ -88,7 +88,7 @@ const draw = (into, quantities, { timelines, standstills }) => {
       make(band, "title", `the machine stood still for ${short(length * 1e3)} ms`);
     });
     const names = make(svg, "text", undefined, { x: width - right, y: top - 11, "text-anchor": "end" });
-    if (lines.length === 1) names.textContent = `largest ${say(high, unit)}, at the end ${say(all.at(-1) ?? 0, unit)}`;
+    if (lines.length === 1) names.textContent = `max ${say(high, unit)}, at the end ${say(all.at(-1) ?? 0, unit)}`;
     for (let value = from; value <= to + step / 2; value += step) {
       make(svg, "line", undefined, { x1: left, x2: width - right, y1: y(value), y2: y(value), class: value === from ? "axis" : "grid" });
       make(svg, "text", Math.abs(value) < step / 2 ? "0" : say(value, unit), { x: left - 8, y: y(value) + 4, "text-anchor": "end" });
@@ -126,7 +126,7 @@ const open = (into, index) => {
     return [name, count(n), word(mean), ...quantiles.map((q) => word(at.get(q))), word(max)];
   });
   const names = quantiles.map((q) => `p${Number((q * 100).toFixed(4))}`);
-  tabulate(inside, "Distributions", ["", "n", "mean", ...names, "largest"], [0], samples);
+  tabulate(inside, "Distributions", ["", "n", "mean", ...names, "max"], [0], samples);
   const drops = cell.drops.map(([link, flow, dropped, packets, first]) => [link, flow, dropped, count(packets), first]);
   tabulate(inside, "Planned drops", ["Link", "Flow", "Dropped", "of packets", "Packet indexes"], [0, 1, 4], drops);
 };

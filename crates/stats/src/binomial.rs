@@ -4,7 +4,7 @@ use statrs::function::gamma::ln_gamma;
 
 use crate::{Estimate, Method, intervals};
 
-/// The share of successes with its 95 % interval. `None` without trials or with more successes than trials.
+/// The share of successes with its 95 % interval. `None`: no trials, or more successes than trials.
 ///
 /// For independent trials (UDP messages under independent loss); too narrow where losses come in bursts.
 pub fn share(successes: u64, trials: u64) -> Option<Estimate> {
@@ -26,8 +26,8 @@ pub fn wilson(successes: u64, trials: u64, confidence: f64) -> (f64, f64) {
 
 /// Ranks (1 to `n`) of the order statistics that enclose quantile `q` of the population with `confidence`.
 ///
-/// `None` if no pair of them does. Where the sample is too small for equal tails, the upper (for q < 0.5 the lower) end
-/// is the extreme, and the other tail gets what is left of the error.
+/// `None`: no pair of them does. If the sample is too small for equal tails, the upper (for q < 0.5 the lower) end is
+/// the extreme, and the other tail gets the rest of the error.
 pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> Option<(u64, u64)> {
     if n == 0 || !(q > 0.0 && q < 1.0) {
         return None;

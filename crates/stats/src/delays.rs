@@ -7,14 +7,14 @@ use hdrhistogram::Histogram as Recorded;
 use crate::histogram::Histogram;
 use crate::{Estimate, Method, Quantiles, binomial, intervals};
 
-/// Quantiles that are reported, where the sample supports them.
+/// Quantiles to report, if the sample supports them.
 const REPORTED: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999];
 
-/// Batches that a sending window is cut into; twice halved without remainder.
+/// Number of batches of a sending window; can be halved twice.
 const BATCHES: usize = 32;
 
-/// A sample of durations: exact count, sum, minimum and maximum, quantiles to three digits. Recording allocates only where
-/// a duration is of a size that had none before.
+/// A sample of durations: exact count, sum, minimum and maximum, quantiles to three digits. Recording allocates only
+/// for the first duration of a size.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     histogram: Histogram,
@@ -30,7 +30,7 @@ impl Default for Distribution {
     }
 }
 
-/// The sum is that of the histogram's buckets, exact to its digits.
+/// The sum is that of the histogram's buckets, to its precision.
 impl From<&Recorded<u64>> for Distribution {
     fn from(recorded: &Recorded<u64>) -> Self {
         let mut all = Self::new();
@@ -80,14 +80,14 @@ impl Distribution {
         self.max = self.max.max(other.max);
     }
 
-    /// What was added since `earlier`, a clone of this sample. Minimum and maximum are exact to three digits.
+    /// The durations added since `earlier`, a clone of this sample. Minimum and maximum are exact to three digits.
     pub fn since(&self, earlier: &Distribution) -> Distribution {
         let mut added = self.clone();
         added.histogram.subtract(&earlier.histogram);
         added.n -= earlier.n;
         added.sum -= earlier.sum;
         let empty = added.n == 0;
-        // A new extreme was added since; an older one only as exactly as the histogram has it.
+        // A new extreme was added since; otherwise it is known to the histogram's precision.
         added.min = if empty {
             u64::MAX
         } else if self.min < earlier.min {
@@ -115,7 +115,7 @@ impl Distribution {
         self.sum
     }
 
-    /// Arithmetic mean, us; `None` for an empty sample, as with those below.
+    /// Arithmetic mean, us. `None`: an empty sample, also for those below.
     pub fn mean_us(&self) -> Option<f64> {
         (self.n > 0).then(|| self.sum as f64 / self.n as f64 / 1e3)
     }
@@ -143,8 +143,8 @@ impl Distribution {
         Some(Estimate { value, low, high, n: self.n, method: Method::OrderStatistics })
     }
 
-    /// Everything, us: count, mean, maximum, and those of the quantiles 0.5, 0.9, 0.95, 0.99, 0.999 and 0.9999 that the
-    /// sample [supports](supported).
+    /// All results, us: count, mean, maximum, and those of the quantiles 0.5, 0.9, 0.95, 0.99, 0.999 and 0.9999 that
+    /// the sample [supports](supported).
     pub fn quantiles_us(&self) -> Quantiles {
         let values = REPORTED.iter().filter_map(|&q| Some((q, self.quantile_us(q)?.value))).collect();
         Quantiles { n: self.n, mean: self.mean_us(), max: self.max_us(), values }
@@ -171,10 +171,10 @@ pub fn supported(n: u64, q: f64) -> bool {
     extreme < 1.0 && n >= 6 && n as f64 >= 0.05f64.ln() / extreme.ln()
 }
 
-/// Delays of the messages of a cell, and when they came.
+/// Delays of the messages of a cell, and their arrivals.
 ///
-/// The sending window is cut into 32 batches of equal time, for the intervals of mean and throughput. What comes after
-/// the window (the drain) counts among the delays, as part of the last batch, but not in the throughput.
+/// The sending window is divided into 32 batches of equal time, for the intervals of mean and throughput. Arrivals
+/// after the window (the drain) count for the delays, in the last batch, but not for the throughput.
 #[derive(Clone, Debug)]
 pub struct DelayRecorder {
     all: Distribution,
@@ -182,7 +182,7 @@ pub struct DelayRecorder {
     in_window: u64,
     /// Arrival of the message with the largest delay.
     worst_at: Duration,
-    /// Of each batch: sum of the delays (ns), their number, and arrivals within the window.
+    /// Per batch: sum of the delays (ns), their number, and arrivals within the window.
     batches: [Batch; BATCHES],
 }
 
@@ -199,7 +199,7 @@ impl DelayRecorder {
         Self::of(window, Distribution::new())
     }
 
-    /// One whose quantiles have two digits, in a tenth of the memory.
+    /// A recorder whose quantiles have two digits, in a tenth of the memory.
     pub fn coarse(window: Duration) -> Self {
         Self::of(window, Distribution::coarse())
     }
@@ -208,7 +208,7 @@ impl DelayRecorder {
         Self { all, window, in_window: 0, worst_at: Duration::ZERO, batches: [Batch::default(); BATCHES] }
     }
 
-    /// Adds a message that arrived `at` this time after the start of sending, `delay_ns` after it was sent.
+    /// Adds a message that arrived at the time `at` after the start of sending, `delay_ns` after it was sent.
     pub fn record(&mut self, at: Duration, delay_ns: u64) {
         if delay_ns > self.all.max || self.all.n == 0 {
             self.worst_at = at;
@@ -229,13 +229,13 @@ impl DelayRecorder {
         &self.all
     }
 
-    /// When the message with the largest delay arrived, after the start of sending; the first of several. `None` without
+    /// Arrival of the message with the max delay, after the start of sending; the first of several. `None`: no
     /// messages.
     pub fn worst_at(&self) -> Option<Duration> {
         (self.all.n > 0).then_some(self.worst_at)
     }
 
-    /// Messages, those of the drain included.
+    /// Messages, including those of the drain.
     pub fn n(&self) -> u64 {
         self.all.n
     }
@@ -245,8 +245,8 @@ impl DelayRecorder {
         self.in_window
     }
 
-    /// Mean delay, us, with a 95 % interval over the batches ([`intervals::batch_means`]), cut off at 0. `None` without
-    /// messages in at least two of them; [`Distribution::mean_us`] is there from the first one.
+    /// Mean delay, us, with a 95 % interval over the batches ([`intervals::batch_means`]), limited to 0. `None`:
+    /// messages in fewer than two batches; [`Distribution::mean_us`] exists from the first message on.
     pub fn mean_us(&self) -> Option<Estimate> {
         let sums: Vec<f64> = self.batches.iter().map(|b| b.sum as f64 / 1e3).collect();
         let counts: Vec<f64> = self.batches.iter().map(|b| b.n as f64).collect();
@@ -254,8 +254,8 @@ impl DelayRecorder {
         Some(Estimate { low: estimate.low.max(0.0), ..estimate })
     }
 
-    /// Messages received within the sending window over its length, 1/s, with a 95 % interval over the batches, cut
-    /// off at 0. `None` if the window has no length.
+    /// Messages received within the sending window over its length, 1/s, with a 95 % interval over the batches, limited
+    /// to 0. `None`: the window has no length.
     pub fn per_second(&self) -> Option<Estimate> {
         let arrivals: Vec<f64> = self.batches.iter().map(|b| b.arrivals as f64).collect();
         let estimate = intervals::batch_means(&arrivals, &[self.window.as_secs_f64() / BATCHES as f64; BATCHES])?;

@@ -1,10 +1,10 @@
-//! What a statistic is reported as.
+//! The reported form of a statistic.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{binomial, intervals};
 
-/// An estimated value, its 95 % interval, and what is needed for other levels.
+/// An estimated value, its 95 % interval, and the data for other levels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The value.
@@ -13,13 +13,13 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Independent observations behind it (messages, or batches).
+    /// Number of independent observations (messages, or batches).
     pub n: u64,
-    /// Where the interval comes from.
+    /// The method of the interval.
     pub method: Method,
 }
 
-/// Where an interval comes from.
+/// The method of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -31,11 +31,11 @@ pub enum Method {
     Binomial,
     /// Order statistics of the sample.
     OrderStatistics,
-    /// A value made of several estimates, from the intervals of all.
+    /// A value from several estimates, with the interval from theirs.
     Ratio,
 }
 
-/// Quantiles of a sample; those the sample cannot support are absent.
+/// Quantiles of a sample; those that it does not support are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// Sample size.
@@ -58,18 +58,17 @@ impl Quantiles {
 impl Estimate {
     /// The interval at another level of confidence (0.99 for 99 %).
     ///
-    /// As computed for Student's t and for shares (of 1). The other methods keep no more than their 95 % ends:
-    /// those are moved in the proportion of the normal distribution, an approximation. A lower end that was cut off
-    /// at 0 stays there.
+    /// Exact for Student's t and for shares (of 1). The other methods keep only their 95 % ends: those are scaled like
+    /// the normal distribution, an approximation. A lower end that was limited to 0 stays there.
     pub fn interval(&self, confidence: f64) -> (f64, f64) {
         match self.method {
             Method::BatchMeans | Method::Repeats => {
                 let freedom = self.n.saturating_sub(1).max(1) as f64;
                 let scale = intervals::student(confidence, freedom) / intervals::student(0.95, freedom);
-                // The lower end may have been cut off at 0; the upper one tells the half width.
+                // The lower end may have been limited to 0; the upper one gives the half width.
                 let half = (self.high - self.value) * scale;
                 let low = self.value - half;
-                // Batches are of delays and counts: their means are never negative.
+                // Batches hold delays and counts: their means are never negative.
                 let low = if self.method == Method::BatchMeans { low.max(0.0) } else { self.cut_off(low) };
                 (low, self.value + half)
             }
@@ -88,7 +87,7 @@ impl Estimate {
         }
     }
 
-    /// The same estimate in another unit: everything times `factor`, which is positive.
+    /// The same estimate in another unit: all values times `factor`, which is positive.
     pub fn times(self, factor: f64) -> Estimate {
         Estimate { value: self.value * factor, low: self.low * factor, high: self.high * factor, ..self }
     }
@@ -100,7 +99,7 @@ impl Estimate {
         (self.cut_off(low), high)
     }
 
-    /// A lower end of 0 says that less is impossible.
+    /// A lower end of 0 means that less is impossible.
     fn cut_off(&self, low: f64) -> f64 {
         if self.low == 0.0 { low.max(0.0) } else { low }
     }

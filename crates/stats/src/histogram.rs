@@ -1,30 +1,30 @@
-//! Counts of durations by size, where memory is only for the sizes that occur.
+//! Counts of durations by size, with memory only for the sizes that occur.
 
-/// Counts in buckets that are as wide as a share of what they hold, in the manner of HdrHistogram: as many equal buckets
-/// to each power of two. They lie in pages, of which only those exist in which something was counted: a sample that
-/// spreads over a few powers of two takes a few KiB where all buckets would take 290.
+/// Counts in buckets whose width is proportional to their values, like HdrHistogram: equally many buckets per power of
+/// two. They are in pages, which exist only if something was counted in them: a sample over a few powers of two takes a
+/// few KiB, where all buckets would take 290.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
-    /// Buckets up to the first power of two that has several values a bucket, as a power of two.
+    /// Number of buckets, as a power of two, up to the first power of two with several values per bucket.
     bits: u32,
-    /// Where the page of each so many buckets is, + 1; 0: it does not exist.
+    /// The index + 1 of each page of buckets; 0: it does not exist.
     index: Vec<u16>,
     pages: Vec<[u64; PAGE]>,
 }
 
 impl Histogram {
-    /// Values to three digits.
+    /// With three digits.
     pub(crate) const FINE: u32 = 11;
 
-    /// Values to two digits.
+    /// With two digits.
     pub(crate) const COARSE: u32 = 8;
 
-    /// An empty one, of this precision.
+    /// An empty histogram with this precision.
     pub(crate) fn new(bits: u32) -> Self {
         Self { bits, index: Vec::new(), pages: Vec::new() }
     }
 
-    /// Counts a value so many times. Takes memory only where none of its size was counted before.
+    /// Counts a value this many times. Allocates only for a size that had no count.
     pub(crate) fn record(&mut self, value: u64, times: u64) {
         let bucket = self.bucket(value);
         let count = self.count_mut(bucket);
@@ -36,7 +36,7 @@ impl Histogram {
         other.buckets().for_each(|(bucket, count)| self.record(other.highest(bucket), count));
     }
 
-    /// Takes away an earlier state's counts.
+    /// Subtracts an earlier state's counts.
     pub(crate) fn subtract(&mut self, earlier: &Histogram) {
         for (bucket, count) in earlier.buckets() {
             let left = self.count_mut(bucket);
@@ -44,7 +44,7 @@ impl Histogram {
         }
     }
 
-    /// The value of this rank (1: the smallest), the largest that its bucket holds; 0 without so many.
+    /// The value of this rank (1: the smallest), as the upper end of its bucket; 0 if there are too few values.
     pub(crate) fn of_rank(&self, rank: u64) -> u64 {
         let mut below = 0_u64;
         let found = self.buckets().find(|(_, count)| {
@@ -54,17 +54,17 @@ impl Histogram {
         found.map_or(0, |(bucket, _)| self.highest(bucket))
     }
 
-    /// The least value, as its bucket has it; 0 if it is empty.
+    /// The min, to the precision of its bucket; 0 if it is empty.
     pub(crate) fn min(&self) -> u64 {
         self.buckets().next().map_or(0, |(bucket, _)| self.lowest(bucket))
     }
 
-    /// The largest value, as its bucket has it; 0 if it is empty.
+    /// The max, to the precision of its bucket; 0 if it is empty.
     pub(crate) fn max(&self) -> u64 {
         self.buckets().last().map_or(0, |(bucket, _)| self.highest(bucket))
     }
 
-    /// The buckets that have a count, ascending, and that.
+    /// The buckets with a count, ascending, and the count.
     fn buckets(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let pages = self.index.iter().enumerate().filter(|(_, place)| **place > 0);
         let of_page = |(number, place): (usize, &u16)| {
@@ -88,7 +88,7 @@ impl Histogram {
 
     fn bucket(&self, value: u64) -> usize {
         let shift = (64 - value.leading_zeros()).saturating_sub(self.bits);
-        // Below 2^bits a bucket a value, then half as many to each power of two.
+        // Below 2^bits one bucket per value, then half as many per power of two.
         (value >> shift) as usize + shift as usize * self.half()
     }
 
@@ -107,7 +107,7 @@ impl Histogram {
     }
 }
 
-/// Buckets of a page.
+/// Buckets per page.
 const PAGE: usize = 16;
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Intervals of means, rates and ratios.
 //!
-//! What they assume is said with each. In general: Student's t needs means that are near normal. Batches and repeats of
-//! a heavy-tailed delay (TCP in its last seconds) are not, so that a 95 % interval from few of them covers less.
+//! Each states its assumptions. In general, Student's t needs means that are near normal. Batches and repeats of a
+//! heavy-tailed delay (TCP in its last seconds) are not, so a 95 % interval from few of them covers less.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 use crate::{Estimate, Method};
 
-/// Fewest batches that neighbouring ones are merged into.
+/// Min number of batches after merging neighbours.
 const FEWEST_BATCHES: usize = 8;
 
 /// The ratio of the totals of `sums` and `weights` over consecutive batches of a run, with its 95 % interval.
@@ -23,7 +23,7 @@ const FEWEST_BATCHES: usize = 8;
 /// How often a 95 % interval then covers the mean of a first-order autoregression of correlation 0.9 (simulated in the
 /// tests): 95 % with batches of 200 samples, 93 % with 50, but only 83 % with batches of 5, shorter than the correlation.
 ///
-/// `None` with fewer than two batches of positive weight, and if the slices differ in length.
+/// `None`: fewer than two batches of positive weight, or slices of different length.
 pub fn batch_means(sums: &[f64], weights: &[f64]) -> Option<Estimate> {
     if sums.len() != weights.len() || weights.iter().filter(|&&w| w > 0.0).count() < 2 {
         return None;
@@ -50,7 +50,7 @@ pub fn batch_means(sums: &[f64], weights: &[f64]) -> Option<Estimate> {
     }
 }
 
-/// The mean over independent repeats with its 95 % interval; `None` with fewer than two, or with a NaN.
+/// The mean over independent repeats with its 95 % interval. `None`: fewer than two, or a NaN.
 pub fn repeats(values: &[f64]) -> Option<Estimate> {
     let n = values.len() as f64;
     if values.len() < 2 {
@@ -61,8 +61,8 @@ pub fn repeats(values: &[f64]) -> Option<Estimate> {
     finite(mean, student(0.95, n - 1.0) * (variance / n).sqrt(), values.len() as u64, Method::Repeats)
 }
 
-/// The mean over repeats of one run each, with the 95 % interval that the batches or trials within them explain; and how
-/// many times as much as that the repeats differ. `None` with fewer than two, or where one is no mean over batches or share.
+/// The mean over repeats of one run each, with the 95 % interval from the batches or trials within them; and the ratio
+/// of the repeats' actual variation to that. `None`: fewer than two, or one is not a mean over batches or a share.
 ///
 /// The variance of each repeat's mean, from its own batches, averages to W; the means of k repeats vary by B. Where nothing
 /// but the variation within repeats sets them apart, B / W follows F and the mean has the variance W / k, with the degrees of
@@ -81,7 +81,7 @@ pub fn pooled(repeats: &[Estimate]) -> Option<(Estimate, f64)> {
     let (mut sum, mut weighted) = (0.0, 0.0);
     for repeat in repeats {
         let freedom = (repeat.n - 1) as f64;
-        // The lower end of a mean may have been cut off at 0, either end of a share is near where the share is 0 or 1.
+        // The lower end of a mean may have been limited to 0, and the ends of a share are asymmetric near 0 and 1.
         let half = (repeat.high - repeat.value).max(repeat.value - repeat.low);
         let variance = (half / student(0.95, freedom)).powi(2);
         (sum, weighted) = (sum + variance, weighted + variance * variance / freedom);

@@ -1,8 +1,8 @@
 //! Statistics with their n: delay recorders, quantiles that the sample supports, intervals, tests.
 //!
-//! [`Distribution`] and [`DelayRecorder`] take samples while a cell runs, without allocating; what they say afterwards
-//! are [`Quantiles`] and [`Estimate`]s in the units of the report. [`intervals`] and [`binomial`] are the arithmetic,
-//! [`paired`] the comparison of two runs.
+//! [`Distribution`] and [`DelayRecorder`] record samples while a cell runs, without allocating; their results are
+//! [`Quantiles`] and [`Estimate`]s in the units of the report. [`intervals`] and [`binomial`] are the arithmetic,
+//! [`paired`] compares two runs.
 
 pub mod binomial;
 mod delays;

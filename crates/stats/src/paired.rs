@@ -1,7 +1,7 @@
-//! Two measurements of the same quantities, held against one another.
+//! Comparison of two measurements of the same quantities.
 //!
-//! A difference is tested against "no larger than `least`" rather than against 0: two runs are never quite alike, and
-//! with enough data any trifle is significant. Many tests at once are kept at one rate of false alarms by [`holm`].
+//! A difference is tested against "no larger than `least`" rather than 0: two runs are never exactly equal, and with
+//! enough data any small difference is significant. [`holm`] limits the false alarms of many tests together.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -10,7 +10,7 @@ use crate::intervals;
 /// A difference of two means with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
-    /// The second less the first.
+    /// The second minus the first.
     pub value: f64,
     /// Its standard error.
     pub error: f64,
@@ -18,13 +18,13 @@ pub struct Difference {
     pub freedom: f64,
 }
 
-/// What [`holm`] decides about one of several tests.
+/// The result of [`holm`] for one of several tests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
     /// Whether its hypothesis is rejected.
     pub rejected: bool,
-    /// The rate of false alarms that this test was held to: an interval at confidence 1 - `level` excludes the
-    /// hypothesis if, and only if, it is rejected.
+    /// The rate of false alarms for this test: an interval at confidence 1 - `level` excludes the hypothesis if, and
+    /// only if, it is rejected.
     pub level: f64,
 }
 
@@ -45,13 +45,13 @@ pub fn paired(a: &[f64], b: &[f64], least: f64) -> Option<Difference> {
 }
 
 impl Difference {
-    /// The chance of a difference at least as large if the true one is no larger than `least`, in either direction.
+    /// The probability of a difference at least as large if the true one is at most `least`, in either direction.
     pub fn p_value(&self, least: f64) -> f64 {
         let beyond = self.value.abs() - least;
         if beyond <= 0.0 {
             return 1.0;
         }
-        // No variation at all: what differs differs.
+        // No variation at all: any difference is certain.
         let tail = |t: StudentsT| if self.error > 0.0 { t.sf(beyond / self.error) } else { 0.0 };
         StudentsT::new(0.0, 1.0, self.freedom).map_or(1.0, |t| (2.0 * tail(t)).min(1.0))
     }

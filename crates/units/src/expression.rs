@@ -1,7 +1,7 @@
 //! Expressions over named values: `sqrt({coil/I1}^2 + {coil/I2}^2)`, `100 * link.access.frames / run.duration_s`.
 //!
-//! A name is a word, words with dots, or any text in braces. Operators bind as [`WORDS`] says, equal ones from the left; signs and
-//! functions bind closer than all of them, and a function of one value needs no parentheses: `-2^2` is 4.
+//! A name is a word, words with dots, or any text in braces. Operators bind as in [`WORDS`], equal ones from the left;
+//! signs and functions bind tighter than all of them, and a function of one value needs no parentheses: `-2^2` is 4.
 //!
 //! ```
 //! use weir_units::expression::Expression;
@@ -16,7 +16,7 @@ use std::f64::consts::{E, PI, TAU};
 use std::mem;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// An expression that was read, as the steps of a machine with a stack: each operator stands after its operands.
+/// A parsed expression, as the steps of a stack machine: each operator follows its operands.
 #[derive(Clone, Debug)]
 pub struct Expression {
     names: Vec<String>,
@@ -32,16 +32,16 @@ enum Step {
     Two(fn(f64, f64) -> f64),
 }
 
-/// What a word or a sign stands for.
+/// The meaning of a word or a sign.
 #[derive(Clone, Copy)]
 enum Word {
     Constant(f64),
     One(fn(f64) -> f64),
-    /// How closely it binds between two values. Those of letters may also stand before both, in parentheses.
+    /// How tightly it binds between two values. Those made of letters may also precede both, in parentheses.
     Two(u8, fn(f64, f64) -> f64),
 }
 
-/// What is wrong with an expression, and where.
+/// The error of an expression, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExpressionError {
@@ -52,29 +52,29 @@ pub struct ExpressionError {
 }
 
 impl Expression {
-    /// Reads an expression; `check` says what is wrong with a name.
+    /// Parses an expression; `check` returns the error of a name.
     ///
     /// # Errors
-    /// The first mistake.
+    /// The first error.
     pub fn parse(text: &str, check: impl Fn(&str) -> Result<(), String>) -> Result<Self, ExpressionError> {
         let mut parser = Parser { text, at: 0, check, read: Self { names: Vec::new(), steps: Vec::new() } };
         parser.infix(0, 0)?;
         match parser.token() {
             "" => Ok(parser.read),
-            ")" => parser.fail(parser.at, "`)` closes nothing"),
+            ")" => parser.fail(parser.at, "`)` without `(`"),
             _ => parser.fail(parser.at, "an operator is missing, one of + - * / ^ min max atan2"),
         }
     }
 
-    /// The names in it, each once, in the order in which they come first.
+    /// Its names, each once, in the order of their first use.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Its value, given those of [`names`](Self::names) in their order; `stack` may be used again, so that nothing is allocated.
+    /// Its value, given those of [`names`](Self::names) in order; `stack` can be reused to avoid allocation.
     ///
     /// # Panics
-    /// Where there are less values than names.
+    /// There are fewer values than names.
     #[inline]
     pub fn evaluate(&self, values: &[f64], stack: &mut Vec<f64>) -> f64 {
         stack.clear();
@@ -90,7 +90,7 @@ impl Expression {
         top
     }
 
-    /// Adds a step; what is made of numbers alone is a number.
+    /// Adds a step; a step on constants becomes a constant.
     fn push(&mut self, step: Step) {
         let (number, operands) = match (step, &self.steps[..]) {
             (Step::One(apply), [.., Step::Number(only)]) => (apply(*only), 1),
@@ -110,7 +110,7 @@ struct Parser<'a, C> {
 }
 
 impl<'a, C: Fn(&str) -> Result<(), String>> Parser<'a, C> {
-    /// Values, and operators between them that bind at least so closely.
+    /// Values, and operators between them that bind at least this tightly.
     fn infix(&mut self, least: u8, depth: usize) -> Result<(), ExpressionError> {
         self.value(depth)?;
         loop {
@@ -129,8 +129,7 @@ impl<'a, C: Fn(&str) -> Result<(), String>> Parser<'a, C> {
     fn value(&mut self, depth: usize) -> Result<(), ExpressionError> {
         let (token, start) = (self.token(), self.at);
         if depth > MAX_DEPTH {
-            return self
-                .fail(start, format!("at most {MAX_DEPTH} parentheses, signs and functions within one another"));
+            return self.fail(start, format!("more than {MAX_DEPTH} nested parentheses, signs and functions"));
         }
         self.at += token.len();
         let step = match (word(token), token.chars().next()) {
@@ -165,7 +164,7 @@ impl<'a, C: Fn(&str) -> Result<(), String>> Parser<'a, C> {
             }
             (_, Some('.' | '0'..='9')) => self.number(start)?,
             (None, Some(c)) if is_first(c) && self.token() == "(" => {
-                return self.fail(start, format!("there is no function `{token}`"));
+                return self.fail(start, format!("no function `{token}`"));
             }
             (None, Some(c)) if is_first(c) => self.name(token, start)?,
             (_, Some(_)) => return self.fail(start, format!("a value is expected, not `{}`", token.escape_debug())),
@@ -184,7 +183,7 @@ impl<'a, C: Fn(&str) -> Result<(), String>> Parser<'a, C> {
         })))
     }
 
-    /// Digits with at most one point, and perhaps a power of ten: `1.5e-3`.
+    /// Digits with at most one point, and optionally a power of ten: `1.5e-3`.
     fn number(&mut self, start: usize) -> Result<Step, ExpressionError> {
         let after = |text: &'a str| text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
         let rest = &self.text[start..];
@@ -197,11 +196,11 @@ impl<'a, C: Fn(&str) -> Result<(), String>> Parser<'a, C> {
         self.at = start + number.len();
         match number.parse() {
             Ok(number) => Ok(Step::Number(number)),
-            Err(_) => self.fail(start, format!("`{number}` is no number")),
+            Err(_) => self.fail(start, format!("`{number}` is not a number")),
         }
     }
 
-    /// What comes next, spaces aside: a word, a character, or nothing at the end.
+    /// The next token without spaces: a word, a character, or nothing at the end.
     fn token(&mut self) -> &'a str {
         let rest = self.text[self.at..].trim_start();
         self.at = self.text.len() - rest.len();
@@ -212,7 +211,7 @@ impl<'a, C: Fn(&str) -> Result<(), String>> Parser<'a, C> {
         &rest[..length.unwrap_or(rest.len())]
     }
 
-    /// What must come next in the parentheses of what starts there.
+    /// Expects a token in the parentheses of the function that starts there.
     fn expect(&mut self, token: &str, start: usize) -> Result<(), ExpressionError> {
         match self.token() {
             found if found == token => {
@@ -284,7 +283,7 @@ const WORDS: [(&str, Word); 40] = [
     ("τ", Word::Constant(TAU)),
 ];
 
-/// Parentheses, signs and functions within one another.
+/// Max nested parentheses, signs and functions.
 const MAX_DEPTH: usize = 64;
 
 #[cfg(test)]
@@ -374,13 +373,13 @@ mod tests {
             ("(1)(2)", 3, missing),
             ("1 % 2", 2, missing),
             ("1e", 1, missing),
-            ("1 + 1.2.3", 4, "`1.2.3` is no number"),
-            ("1)", 1, "`)` closes nothing"),
+            ("1 + 1.2.3", 4, "`1.2.3` is not a number"),
+            ("1)", 1, "`)` without `(`"),
             ("2 * (1", 4, "its parenthesis is not closed"),
             ("2 * max(1, 2", 4, "its parenthesis is not closed"),
             ("max(1)", 5, "`,` or an operator is expected, not `)`"),
             ("max(1,2,3)", 7, "`)` or an operator is expected, not `,`"),
-            ("1 + foo(2)", 4, "there is no function `foo`"),
+            ("1 + foo(2)", 4, "no function `foo`"),
             ("1 + {s/a", 4, "the brace is not closed"),
             ("1 + s/a}", 7, missing),
             ("\u{1b}", 0, "a value is expected, not `\\u{1b}`"),
@@ -405,7 +404,7 @@ mod tests {
             let nested = |depth: usize| value(&(open.repeat(depth) + "1" + &close.repeat(depth)));
             assert!(nested(32).is_ok(), "{open}");
             let deep = nested(100_000).unwrap_err();
-            assert!(deep.message.starts_with("at most 64"), "{open}: {deep:?}");
+            assert!(deep.message.starts_with("more than 64"), "{open}: {deep:?}");
         }
     }
 

@@ -1,15 +1,15 @@
-//! Numbers as people and spreadsheets read them, and text that others have chosen.
+//! Numbers as text, and text from untrusted sources.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Without characters that terminals obey, that turn the text around them round, or that nobody sees: others choose names.
+/// The text without control, bidirectional and invisible characters: others choose names.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if steers(c) { ' ' } else { c }).collect()
 }
 
-/// A line of text in which others have had a word (names of processes, interfaces, namespaces, hosts), as a terminal may have
-/// it: what steers it, ends the line, turns the direction of writing or cannot be seen is escaped, `\u{1b}`.
+/// A line of text with untrusted parts (names of processes, interfaces, namespaces, hosts) for a terminal: control,
+/// line-ending, bidirectional and invisible characters are escaped, `\u{1b}`.
 pub fn shown(text: &str) -> Cow<'_, str> {
     if !text.contains(steers) {
         return Cow::Borrowed(text);
@@ -18,7 +18,7 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escaped).collect())
 }
 
-/// The same of a JSON text, which says the same then: what is left of such characters in it is in strings.
+/// The same for a JSON text, which keeps its meaning: the remaining such characters are in strings.
 pub fn shown_in_json(json: &str) -> Cow<'_, str> {
     if !json.contains(steers) {
         return Cow::Borrowed(json);
@@ -37,7 +37,8 @@ pub fn shown_in_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Whether a terminal would obey it, or eyes be deceived: control characters; marks that turn the direction, part lines, or join words unseen (Unicode's Cf, Zl and Zp).
+/// Whether a character controls a terminal or misleads readers: control characters; bidirectional marks, line
+/// separators and invisible joiners (Unicode's Cf, Zl and Zp).
 pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
@@ -51,12 +52,12 @@ pub fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { plural })
 }
 
-/// Six significant digits at most, the whole integer part always, no exponent. Empty if not finite.
+/// At most six significant digits, always the whole integer part, no exponent. Empty if not finite.
 pub fn plain(value: f64) -> String {
     significant(value, 6)
 }
 
-/// Three significant digits, thousands parted by thin spaces; a dash if not finite.
+/// Three significant digits, thousands separated by thin spaces; a dash if not finite.
 pub fn short(value: f64) -> String {
     if !value.is_finite() {
         return "–".into();
@@ -64,7 +65,7 @@ pub fn short(value: f64) -> String {
     grouped(&significant(value, 3))
 }
 
-/// A rate as it fits into a narrow column, and lines up with others of its size: `912`, `37.3`, `0.35`.
+/// A rate for a narrow column, aligned with others of its size: `912`, `37.3`, `0.35`.
 pub fn rate(value: f64) -> String {
     match value.abs() {
         size if !size.is_finite() => "–".into(),
@@ -75,7 +76,7 @@ pub fn rate(value: f64) -> String {
     }
 }
 
-/// A length of time given in s, as one says it: `71.4 s`, `13 min 23 s`, `2 h 5 min`.
+/// A duration given in s, in everyday units: `71.4 s`, `13 min 23 s`, `2 h 5 min`.
 pub fn span(seconds: f64) -> String {
     let whole = seconds.round().clamp(0.0, 1e15) as u64;
     match whole {
@@ -85,7 +86,7 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
-/// A count with its thousands parted.
+/// A count with separated thousands.
 pub fn count(value: i64) -> String {
     grouped(&value.to_string())
 }
@@ -114,7 +115,7 @@ pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0, 4))
 }
 
-/// So many significant digits at most, the whole integer part always, no exponent. Empty if not finite.
+/// At most this many significant digits, always the whole integer part, no exponent. Empty if not finite.
 pub fn significant(value: f64, digits: i32) -> String {
     if !value.is_finite() {
         return String::new();
@@ -128,7 +129,7 @@ pub fn significant(value: f64, digits: i32) -> String {
     if text == "-0" { "0".into() } else { text.into() }
 }
 
-/// Puts thin spaces between the thousands of the integer part, from five digits on.
+/// Separates the thousands of the integer part with thin spaces, from five digits on.
 fn grouped(text: &str) -> String {
     let (sign, digits) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
     let (whole, rest) = digits.find('.').map_or((digits, ""), |dot| digits.split_at(dot));

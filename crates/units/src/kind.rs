@@ -1,4 +1,4 @@
-//! A kind of quantity: its units, and its numbers in text.
+//! A kind of quantity: its units, and how to parse and print it.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ pub(super) struct Kind {
     /// With its article, for messages.
     pub(super) noun: &'static str,
     pub(super) example: &'static str,
-    /// The units to suggest where there is none.
+    /// The units to suggest if there is none.
     suffixes: &'static [&'static str],
-    /// The smallest step, in words.
+    /// The smallest step, as text.
     least: &'static str,
     /// Units for printing, each a multiple of the smallest step; ascending.
     units: &'static [(&'static str, u64)],
-    /// Other ways to write them.
+    /// Aliases of units.
     aliases: &'static [(&'static str, u64)],
 }
 
@@ -35,7 +35,7 @@ impl Kind {
         let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().map_err(|_| large())? };
         let mut steps = u128::from(whole) * u128::from(step);
         if !part.is_empty() {
-            // Twenty places are more than 64 bits can tell apart.
+            // Twenty digits are more than 64 bits can hold.
             let scale = 10u128.checked_pow(part.len() as u32).filter(|_| part.len() <= 18).ok_or_else(fine)?;
             let scaled = part.parse::<u128>().map_err(|_| large())? * u128::from(step);
             if scaled % scale != 0 {
@@ -56,7 +56,7 @@ impl Kind {
         Ok((number, unit.trim_start()))
     }
 
-    /// The unit in smallest steps; `None`: no unit, which only 0 may have.
+    /// The unit in smallest steps. `None`: no unit, which only 0 may have.
     pub(super) fn unit(&self, text: &str, unit: &str, zero: bool) -> Result<Option<u64>, UnitError> {
         if unit.is_empty() {
             let missing = || UnitError::Missing { text: text.to_owned(), noun: self.noun, meant: self.meant(text) };
@@ -73,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// What a number alone may have meant, which can be read: one of many digits is of the smallest unit.
+    /// The probable meanings of a number without a unit, which parse: one with many digits is in the smallest unit.
     fn meant(&self, number: &str) -> String {
         let is_long = number.find('.').unwrap_or(number.len()) > DIGITS;
         let suffixes: &[&str] = if is_long { &[self.units[0].0] } else { self.suffixes };
@@ -82,7 +82,7 @@ impl Kind {
         if meant.is_empty() { self.example.to_owned() } else { meant.join(" or ") }
     }
 
-    /// Of each unit one name.
+    /// One name per unit.
     fn names(&self) -> Vec<&'static str> {
         let is_new = |(_, step): &&(&str, u64)| !self.units.iter().any(|(_, known)| known == step);
         self.units.iter().chain(self.aliases.iter().filter(is_new)).map(|(name, _)| *name).collect()
@@ -106,7 +106,7 @@ impl Kind {
     }
 }
 
-/// Digits of a number that is more than anybody writes in a common unit.
+/// Digits of a number too large for a common unit.
 const DIGITS: usize = 5;
 
 pub(super) fn is_zero(number: &str) -> bool {

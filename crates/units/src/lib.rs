@@ -1,7 +1,7 @@
 //! Quantities with a unit: `150ms`, `1gbit`, `4MiB`, `5%`. In configuration and on the command line the unit is never
 //! optional (except for 0).
 //!
-//! Numbers are decimal fractions (`1.5s`) and kept exactly: what is finer than the smallest unit is refused, not
+//! Numbers are decimal fractions (`1.5s`) and kept exactly: values finer than the smallest unit are refused, not
 //! rounded. Every quantity is printed so that it reads back as the same value.
 //!
 //! ```
@@ -25,7 +25,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use kind::{BIT_RATE, FREQUENCY, Kind, SHARE, SIZE, SPAN, is_zero};
 
-/// A length of time: `150ms`. Whole nanoseconds, 584 years at most.
+/// A duration: `150ms`. Whole nanoseconds, at most 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
     /// Nanoseconds.
@@ -46,10 +46,10 @@ pub struct Size {
     pub bytes: u64,
 }
 
-/// How often a second: `50k/s`.
+/// Times per second: `50k/s`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Frequency {
-    /// Times in a million seconds.
+    /// Times per million seconds.
     pub micro_hertz: u64,
 }
 
@@ -101,7 +101,7 @@ impl Share {
     /// The whole.
     pub const ALL: Share = Share { fraction: 1.0 };
 
-    /// A share of this fraction; `None` outside 0 to 1.
+    /// A share of this fraction. `None`: outside 0 to 1.
     pub fn from_fraction(fraction: f64) -> Option<Self> {
         // Adding 0 turns -0 into 0.
         (0.0..=1.0).contains(&fraction).then_some(Self { fraction: fraction + 0.0 })
@@ -117,7 +117,7 @@ impl Share {
         self.digits().parse().unwrap_or(self.fraction * 100.0)
     }
 
-    /// The percentage in digits that read back as the same fraction.
+    /// The percentage in digits that parse to the same fraction.
     fn digits(self) -> String {
         let scientific = format!("{:e}", self.fraction);
         let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -135,76 +135,76 @@ impl Share {
     }
 }
 
-/// Why a text is not a quantity.
+/// The error of a text that is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// No number, or nothing at all.
+    /// Not a number, or empty.
     #[error("`{text}`: not {noun}; write e.g. {example}")]
     Number {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What was expected.
+        /// The expected quantity.
         noun: &'static str,
-        /// A good one.
+        /// A valid example.
         example: &'static str,
     },
-    /// A number alone.
+    /// A number without a unit.
     #[error("`{text}`: {noun} needs a unit, e.g. {meant}")]
     Missing {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What was expected.
+        /// The expected quantity.
         noun: &'static str,
-        /// The number in common units, each of which reads.
+        /// The number in common units, each of which parses.
         meant: String,
     },
-    /// A part of one where percent are written.
+    /// A fraction of 1 instead of a percentage.
     #[error("`{text}`: a share is written in percent, e.g. \"{meant}\"")]
     Fraction {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What was meant.
+        /// The probable meaning.
         meant: String,
     },
     /// A unit that does not exist.
     #[error("`{text}`: no unit `{unit}` for {noun}; use one of {units}")]
     Unknown {
-        /// What was written.
+        /// The text.
         text: String,
         /// The unit in it.
         unit: String,
-        /// What was expected.
+        /// The expected quantity.
         noun: &'static str,
-        /// Those that exist.
+        /// The existing units.
         units: String,
     },
-    /// More digits than can be kept.
+    /// Finer than the smallest step.
     #[error("`{text}`: finer than {least}, the smallest step of {noun}")]
     Fine {
-        /// What was written.
+        /// The text.
         text: String,
         /// The smallest step.
         least: &'static str,
-        /// What was expected.
+        /// The expected quantity.
         noun: &'static str,
     },
-    /// Beyond 64 bits.
+    /// More than 64 bits hold.
     #[error("`{text}`: too large for {noun}")]
     Large {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What was expected.
+        /// The expected quantity.
         noun: &'static str,
     },
     /// A share below 0 or above the whole.
     #[error("`{text}`: a share is between 0% and 100%")]
     Share {
-        /// What was written.
+        /// The text.
         text: String,
     },
 }
 
-/// An error as it is told of a configuration file: what it suggests is in quotes there, and may be pasted.
+/// An error for a configuration file: suggestions are quoted, so that they can be pasted.
 struct InFile(UnitError);
 
 impl fmt::Display for InFile {
@@ -245,7 +245,7 @@ impl FromStr for Share {
             });
         }
         SHARE.unit(text, unit, is_zero(number))?;
-        // Moving the point in the text, not dividing the number, leaves one rounding: 5% is the float 0.05.
+        // Moving the point in the text instead of dividing leaves one rounding: 5% is the float 0.05.
         let fraction = format!("{number}e-2").parse::<f64>().ok().and_then(Self::from_fraction);
         fraction.ok_or_else(outside)
     }
@@ -305,7 +305,7 @@ quantity!(Size, bytes, SIZE);
 quantity!(Frequency, micro_hertz, FREQUENCY);
 serialized!(Share, SHARE);
 
-/// Takes strings, and numbers for the sake of a better error than "invalid type".
+/// Accepts strings, and numbers only for a better error than "invalid type".
 struct Text(&'static Kind);
 
 impl de::Visitor<'_> for Text {
@@ -329,7 +329,7 @@ impl de::Visitor<'_> for Text {
 
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<String, E> {
         let text = number.to_string();
-        // As it is written: 1.0 is not 1 where a part of one is meant.
+        // Exactly as written: 1.0 is not 1 if a fraction is meant.
         Ok(if number.fract() == 0.0 { text + ".0" } else { text })
     }
 }

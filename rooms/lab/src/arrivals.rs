@@ -1,4 +1,4 @@
-//! Messages that are not all alike: due at random or in bursts, of several sizes, or as a capture has them.
+//! Messages that differ: due at random or in bursts, of several sizes, or as in a capture.
 //!
 //! The [`plan`] of a window is laid out before it begins, from the seed alone; a [`Planned`] source hands the sender each
 //! message when it is due.
@@ -24,16 +24,16 @@ use crate::endpoints::interval;
 use crate::scenario::{Arrivals, Mode, Scenario, Traffic};
 use crate::traces::check_bounded;
 
-/// A message: when it is due, ns from the start of sending, and its bytes.
+/// A message: its due time, ns from the start of sending, and its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// When.
+    /// Due time, ns from the start of sending.
     pub at: Nanos,
-    /// How long.
+    /// Bytes.
     pub bytes: usize,
 }
 
-/// Every message of the window in order; `None`: all are alike, one each interval, which needs no plan.
+/// All messages of the window in order. `None`: all are alike, one per interval, and need no plan.
 pub fn plan(scenario: &Scenario, traffic: &Traffic, seed: u64) -> Option<Vec<Due>> {
     if !is_planned(traffic) {
         return None;
@@ -56,7 +56,7 @@ pub fn plan(scenario: &Scenario, traffic: &Traffic, seed: u64) -> Option<Vec<Due
             let (on, off) = (nanos(bursts.on.duration()), nanos(bursts.off.duration()));
             active as Nanos / on * (on + off) + active as Nanos % on
         });
-        if at >= window || plan.len() == MOST {
+        if at >= window || plan.len() == MAX_PLAN {
             return Some(plan);
         }
         plan.push(Due { at, bytes: size(traffic, &mut random) });
@@ -70,7 +70,7 @@ pub fn longest(scenario: &Scenario, traffic: &Traffic) -> u64 {
     sizes.chain(replayed).max().unwrap_or(traffic.payload.bytes)
 }
 
-/// Whether messages are not all alike.
+/// Whether messages differ.
 pub fn is_planned(traffic: &Traffic) -> bool {
     traffic.arrivals != Arrivals::Constant
         || traffic.bursts.is_some()
@@ -78,41 +78,41 @@ pub fn is_planned(traffic: &Traffic) -> bool {
         || traffic.replay.is_some()
 }
 
-/// Refuses what cannot be planned. `key` names the traffic.
+/// Refuses settings that cannot be planned. `key` names the traffic.
 pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic) -> Result<()> {
     if !is_planned(traffic) {
         return Ok(());
     }
     ensure!(
         traffic.mode == Mode::Messages && traffic.transport == Transport::Udp && traffic.batch.is_none(),
-        "{key}: `arrivals`, `bursts`, `sizes` and `replay` are of messages over udp, without `batch`"
+        "{key}: `arrivals`, `bursts`, `sizes` and `replay` need messages over udp without `batch`"
     );
     ensure!(
         traffic.pacing == Pacing::Schedule,
-        "{key}.pacing: messages that are planned go by schedule: set {key}.pacing = \"schedule\""
+        "{key}.pacing: planned messages need a schedule. Set {key}.pacing = \"schedule\"."
     );
     if traffic.replay.is_some() {
         let alone = traffic.arrivals == Arrivals::Constant && traffic.bursts.is_none() && traffic.sizes.is_none();
-        ensure!(alone, "{key}.replay: has its own times and sizes: remove `arrivals`, `bursts` and `sizes`");
+        ensure!(alone, "{key}.replay: has its own times and sizes. Remove `arrivals`, `bursts` and `sizes`.");
         return Ok(());
     }
     if let Some(bursts) = traffic.bursts {
-        ensure!(!bursts.on.duration().is_zero(), "{key}.bursts: `on` is longer than 0");
+        ensure!(!bursts.on.duration().is_zero(), "{key}.bursts: `on` must be above 0");
     }
     let messages = scenario.run.duration.duration().as_secs_f64() / interval(traffic).as_secs_f64().max(1e-9);
-    ensure!(messages < MOST as f64, "{key}.interval: {messages:.0} messages cannot be planned, at most {MOST}");
+    ensure!(messages < MAX_PLAN as f64, "{key}.interval: {messages:.0} messages cannot be planned, max {MAX_PLAN}");
     if let Some(sizes) = &traffic.sizes {
         let all: f64 = sizes.iter().map(|size| size.share.fraction()).sum();
-        ensure!((all - 1.0).abs() < 1e-6, "{key}.sizes: the shares are {:.4} % together, not 100 %", all * 100.0);
+        ensure!((all - 1.0).abs() < 1e-6, "{key}.sizes: the shares add up to {:.4} %, not 100 %", all * 100.0);
         for size in sizes {
             let fits = (BASE_LEN as u64..=LONGEST).contains(&size.bytes.bytes);
-            ensure!(fits, "{key}.sizes: a message of {}: it has {BASE_LEN} to {LONGEST} bytes", size.bytes);
+            ensure!(fits, "{key}.sizes: a message of {}: must be {BASE_LEN} to {LONGEST} bytes", size.bytes);
         }
     }
     Ok(())
 }
 
-/// The UDP datagrams of a capture, from the first on, as messages: shorter ones than a header of ours are as long as that.
+/// The UDP datagrams of a capture, from the first on, as messages; short ones are padded to our header's length.
 ///
 /// # Errors
 /// The file cannot be read, is no capture, or has no datagrams.
@@ -136,26 +136,26 @@ pub fn read_capture(file: &Path) -> Result<Arc<[Due]>> {
                 let payload = headers.length.saturating_sub(headers.transport + UDP_HEADER);
                 let at = stamp.saturating_sub(*begin.get_or_insert(stamp));
                 found.push(Due { at, bytes: payload.clamp(BASE_LEN, LONGEST as usize) });
-                if found.len() == MOST {
+                if found.len() == MAX_PLAN {
                     break;
                 }
             }
         }
     }
     if found.is_empty() {
-        bail!("{}: it has no UDP datagrams with times", doing());
+        bail!("{}: no UDP datagrams with timestamps", doing());
     }
     found.sort_by_key(|due| due.at);
     Ok(found.into())
 }
 
-/// A capture from its beginning, anew when it is over: after its last datagram comes the mean gap.
+/// A capture in a loop: after its last datagram comes the mean gap.
 fn again_and_again(capture: &[Due], window: Nanos) -> Vec<Due> {
     let Some(last) = capture.last() else { return Vec::new() };
     let round = (last.at + last.at / (capture.len() as u64 - 1).max(1)).max(MILLISECOND);
     let rounds = (0..).map(|number: u64| number.saturating_mul(round)).take_while(|begin| *begin < window);
     let all = rounds.flat_map(|begin| capture.iter().map(move |due| Due { at: begin + due.at, ..*due }));
-    all.take_while(|due| due.at < window).take(MOST).collect()
+    all.take_while(|due| due.at < window).take(MAX_PLAN).collect()
 }
 
 fn size(traffic: &Traffic, random: &mut Pcg64) -> usize {
@@ -168,20 +168,20 @@ fn size(traffic: &Traffic, random: &mut Pcg64) -> usize {
     chosen.or(sizes.last()).map_or(traffic.payload.bytes, |size| size.bytes.bytes) as usize
 }
 
-/// Makes each message of a plan when it is due.
+/// Creates each message of a plan when it is due.
 pub struct Planned<'a> {
     plan: std::vec::IntoIter<Due>,
-    /// When the first one was asked for: time 0 of the plan.
+    /// When the first message was requested: time 0 of the plan.
     begin: Option<Nanos>,
     session: u16,
-    /// Messages that have left.
+    /// Messages sent.
     sent: u32,
     bytes: Vec<u8>,
     stop: &'a Stop,
 }
 
 impl<'a> Planned<'a> {
-    /// Of these messages, until the stop.
+    /// A source of these messages, until the stop.
     pub fn new(plan: Vec<Due>, session: u16, stop: &'a Stop) -> Self {
         let bytes = vec![0; plan.iter().map(|due| due.bytes).max().unwrap_or(0).max(BASE_LEN)];
         Planned { plan: plan.into_iter(), begin: None, session, sent: 0, bytes, stop }
@@ -192,11 +192,11 @@ impl Source for Planned<'_> {
     fn next(&mut self) -> Option<(Nanos, &[u8])> {
         let due = self.plan.next()?;
         let intended = *self.begin.get_or_insert_with(now) + due.at;
-        // The message says when it was sent: it is made no sooner.
+        // The message carries its send time: it is created no sooner.
         while now() < intended && !self.stop.is_set() {
             clock::wait(&mut [PollFd::new(self.stop.as_fd(), PollFlags::POLLIN)], Some(intended));
         }
-        // There is one sender a session.
+        // There is one sender per session.
         let clock = clock::id().map_or(0, NonZeroU32::get);
         let extension = Extension { intended, clock, incarnation: 0, length: due.bytes as u32 };
         let probe = Probe {
@@ -207,7 +207,7 @@ impl Source for Planned<'_> {
             extension: (due.bytes >= EXTENDED_LEN).then_some(extension),
         };
         let message = &mut self.bytes[..due.bytes];
-        // There is room for the header by the check.
+        // The check ensures room for the header.
         let _ = probe.write(message);
         Some((due.at, message))
     }
@@ -217,16 +217,16 @@ impl Source for Planned<'_> {
     }
 }
 
-/// Tells this sequence of random numbers from others of the seed.
+/// Distinguishes this sequence of random numbers from others of the seed.
 const STREAM: u64 = 0x6172_7269_7661_6c73;
 
-/// Messages of a window, at most: 64 MiB.
-const MOST: usize = 1 << 22;
+/// Max messages of a window: 64 MiB.
+const MAX_PLAN: usize = 1 << 22;
 
-/// Of a capture that is sent again, MiB.
+/// Max size of a capture that is replayed, MiB.
 const LONGEST_CAPTURE: u64 = 4096;
 
-/// Bytes of the longest datagram over IPv4.
+/// Max bytes of a datagram over IPv4.
 const LONGEST: u64 = 65_507;
 
 const UDP_HEADER: usize = 8;
@@ -295,17 +295,14 @@ mod tests {
     fn what_cannot_be_planned_is_said() {
         let (_, text) = Scenario::find("telemetry").unwrap();
         for (set, message) in [
-            (&[("traffic.arrivals", "poisson"), ("traffic.transport", "tcp")][..], "are of messages over udp"),
-            (
-                &[("traffic.arrivals", "poisson"), ("traffic.pacing", "sleep")],
-                "traffic.pacing: messages that are planned",
-            ),
+            (&[("traffic.arrivals", "poisson"), ("traffic.transport", "tcp")][..], "need messages over udp"),
+            (&[("traffic.arrivals", "poisson"), ("traffic.pacing", "sleep")], "traffic.pacing: planned messages need"),
             (
                 &[("traffic.sizes", "[[{ bytes = \"64B\", share = \"50%\" }]]")],
-                "traffic.sizes: the shares are 50.0000 %",
+                "traffic.sizes: the shares add up to 50.0000 %",
             ),
             (&[("traffic.sizes", "[[{ bytes = \"6B\", share = \"100%\" }]]")], "traffic.sizes: a message of 6B"),
-            (&[("traffic.bursts", "{ on = \"0s\", off = \"1s\" }")], "traffic.bursts: `on` is longer than 0"),
+            (&[("traffic.bursts", "{ on = \"0s\", off = \"1s\" }")], "traffic.bursts: `on` must be above 0"),
         ] {
             let fixed = [("traffic.transport", "udp"), ("traffic.pacing", "schedule")];
             let set: Vec<_> =

@@ -1,4 +1,4 @@
-//! One cell: its network, traffic through it, and what the counters said.
+//! One cell: its network, its traffic, and its counters.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ use crate::sweep::Cell;
 use crate::topology::{Flow, Kind, Node, Topology};
 use crate::watch::{self, Watched};
 
-/// What all cells of a run share.
+/// Shared by all cells of a run.
 pub struct Testbed {
     /// Carry the cells' links.
     emulators: Vec<Emulator>,
@@ -46,52 +46,52 @@ pub struct Prepared<'a> {
     load: Option<(Endpoints, Duration)>,
     programs: Programs,
     captures: Vec<Capture>,
-    /// Counts in the kernel what becomes of the datagrams, if that is wanted and permitted.
+    /// Traces the datagrams in the kernel, if requested and permitted.
     tracer: Option<Tracer>,
-    /// Why it does not.
+    /// Why it is not tracing.
     untraced: Option<String>,
 }
 
-/// Everything a cell has measured.
+/// All measurements of a cell.
 pub struct Measured<'a> {
-    /// Up as long as this lives.
+    /// Up as long as this exists.
     pub network: Network<'a>,
     /// The network as configured.
     pub topology: Topology,
-    /// What became of the traffic.
+    /// Results of the traffic.
     pub traffic: Facts,
-    /// What became of the load beside it.
+    /// Results of the load next to it.
     pub load: Option<Facts>,
-    /// What the programs told.
+    /// Reports of the programs.
     pub programs: AllFacts,
     /// The links' counters, by link.
     pub links: Vec<LinkReading>,
     /// The protocol counters of every node; `None`: a switch.
     pub kernels: Vec<Option<Snmp>>,
-    /// The machine meanwhile.
+    /// The machine during the cell.
     pub machine: Observed,
     /// The start of sending, ns of CLOCK_MONOTONIC.
     pub begin: Nanos,
     /// The same, s since 1970 UTC.
     pub begin_unix_s: f64,
-    /// Share of the processors that others took meanwhile.
+    /// Share of the CPUs that other programs used.
     pub foreign: f64,
-    /// Share of them that nobody wanted.
+    /// Share of the CPUs that was idle.
     pub idle: f64,
-    /// What was seen of buffers and processors meanwhile; `None`: nobody looked.
+    /// Readings of buffers and CPUs. `None`: not watched.
     pub watched: Option<Watched>,
-    /// What the kernel did with the datagrams; `None`: not traced.
+    /// The trace of the datagrams in the kernel. `None`: not traced.
     pub trace: Option<Trace>,
-    /// Why not all that was wanted is traced.
+    /// Why the trace is less than requested.
     pub untraced: Option<String>,
-    /// What was captured.
+    /// The captures.
     pub captures: Vec<CaptureReport>,
 }
 
 impl Testbed {
-    /// Starts what the cells of a scenario share, with so many emulator threads.
+    /// Starts the shared parts of a scenario's cells, with this many emulator threads.
     pub fn start(scenario: &Scenario, stop: Stop, emulators: usize) -> Result<Testbed> {
-        // Threads inherit how they are scheduled; the one that asks for it ends here.
+        // Threads inherit their scheduling; the one that requests it ends here.
         std::thread::scope(|scope| {
             joined(scope.spawn(|| {
                 let realtime = scenario.run.realtime && scheduling::become_real_time().is_ok();
@@ -109,7 +109,7 @@ impl Testbed {
 }
 
 impl<'a> Prepared<'a> {
-    /// Builds the network and opens the sockets. `session` tells the messages of cells apart, `worker` chooses the
+    /// Builds the network and opens the sockets. `session` distinguishes the messages of cells, `worker` selects the
     /// emulator.
     pub fn new(testbed: &'a Testbed, cell: &Cell, seed: u64, session: u16, worker: usize) -> Result<Self> {
         let scenario = &cell.scenario;
@@ -124,7 +124,7 @@ impl<'a> Prepared<'a> {
                 }
                 Some(Err(error)) => (None, Some(error.to_string())),
             };
-        // Copies come behind the message that would end the cell.
+        // Copies may arrive after the message that would end the cell.
         let duplicates = topology.traffic.paths.iter().any(|path| topology.duplicates(&path.forward));
         let patience = patience(&topology);
         let settle = if duplicates { patience } else { Duration::ZERO };
@@ -146,7 +146,7 @@ impl<'a> Prepared<'a> {
         Ok(Prepared { testbed, scenario, network, topology, traffic, load, programs, captures, tracer, untraced })
     }
 
-    /// Captures what passes the interfaces of sender and receivers into `dir`, one file a host: `NAME-HOST.pcapng`.
+    /// Captures packets at the interfaces of sender and receivers to `dir`, one file per host: `NAME-HOST.pcapng`.
     pub fn capture(&mut self, dir: &Path, name: &str, snap: u32) -> Result<()> {
         store::folder(dir)?;
         let mut ends: Vec<(usize, usize)> = Vec::new();
@@ -165,11 +165,11 @@ impl<'a> Prepared<'a> {
         Ok(())
     }
 
-    /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
-    /// by side do not send in step.
+    /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that parallel cells do
+    /// not send in step.
     pub fn run(mut self, delay: Duration, machine: &Machine) -> Result<Measured<'a>> {
         let (stop, run) = (&self.testbed.stop, &self.scenario.run);
-        // The threads of messages may run before ordinary ones; those of bulk would leave nothing to others.
+        // The threads of messages may have priority over ordinary ones; those of bulk traffic would starve them.
         let realtime = self.testbed.realtime && self.scenario.traffic.mode == Mode::Messages;
         let head_start = self.load.as_ref().map_or(Duration::ZERO, |&(_, head_start)| head_start);
         let load_begin = clock::now() + clock::nanos(LEAD_IN + delay);
@@ -230,7 +230,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Begins to count what the kernel does with the datagrams of the traffic on all nodes.
+/// Starts to trace the traffic's datagrams in the kernel on all nodes.
 fn trace(
     network: &Network<'_>,
     topology: &Topology,
@@ -246,12 +246,12 @@ fn trace(
 pub fn check(cell: &Cell) -> Result<Topology> {
     let topology = cell.topology()?;
     let scenario = &cell.scenario;
-    ensure!(!scenario.run.duration.duration().is_zero(), "run.duration: longer than 0");
-    // It names files, and is shown as it is.
+    ensure!(!scenario.run.duration.duration().is_zero(), "run.duration: must be above 0");
+    // It is used as a file name, and shown unchanged.
     let plain = |c: char| !c.is_control() && c != '/';
     ensure!(
         !scenario.name.is_empty() && !scenario.name.starts_with('.') && scenario.name.chars().all(plain),
-        "name: {:?}: not empty, without slashes and control characters, and no dot first",
+        "name: {:?}: must not be empty, begin with a dot, or have slashes or control characters",
         scenario.name
     );
     endpoints::check("traffic", scenario, &scenario.traffic, &topology, &topology.traffic)?;
@@ -263,7 +263,7 @@ pub fn check(cell: &Cell) -> Result<Topology> {
         let same = flow.destination == topology.traffic.destination && load.port == scenario.traffic.port;
         let both = datagrams(load.transport) == datagrams(scenario.traffic.transport);
         ensure!(!same || !both, "load.port: {} is the port of the measured traffic", load.port);
-        ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
+        ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk. Set load.mode = \"bulk\".");
         ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
         ensure!(
             load.control.is_none(),
@@ -273,16 +273,17 @@ pub fn check(cell: &Cell) -> Result<Topology> {
     Ok(topology)
 }
 
-/// The load beside the traffic; one without streams is none.
+/// The load next to the traffic; a load without streams is none.
 pub(super) fn load(scenario: &Scenario) -> Option<&Traffic> {
     scenario.load.as_ref().filter(|load| load.streams > 0)
 }
 
-/// From the start of a cell's threads to its first message: starting dozens of them disturbs those that send already.
+/// From the start of a cell's threads to its first message: starting dozens of threads disturbs those that already
+/// send.
 const LEAD_IN: Duration = Duration::from_millis(300);
 
-/// How long what is under way when the traffic has ended may still take: the path's delay, variation included, and
-/// what a busy machine needs.
+/// Time for packets in flight at the end of the traffic: the path's delay, variation included, and what a busy machine
+/// needs.
 fn patience(topology: &Topology) -> Duration {
     let slowest = topology.traffic.paths.iter().map(|path| topology.latency_ms(&path.forward)).fold(0.0, f64::max);
     Duration::from_secs(1) + Duration::from_secs_f64(4.0 * slowest / 1e3)
@@ -334,12 +335,12 @@ mod tests {
         let expected = [
             "links.up: a direct link does nothing to packets",
             "--set traffic.batch=0: ",
-            "traffic.batch: only messages over udp leave in batches",
+            "traffic.batch: only for messages over udp",
             "--set receive.buffer=large: ",
             "receive.stall: 40ms every 40ms leaves no time to read",
             "--set run.trace=all: ",
-            "name: \"../esc\": not empty, without slashes",
-            "name: \"\\u{1b}[31m\": not empty",
+            "name: \"../esc\": must not be empty",
+            "name: \"\\u{1b}[31m\": must not be empty",
         ];
         for (mistake, expected) in mistakes.iter().zip(expected) {
             assert!(mistake.contains(expected) && !mistake.contains('\n'), "{mistake:?} lacks {expected:?}");

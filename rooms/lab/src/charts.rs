@@ -1,4 +1,4 @@
-//! Charts of a scenario that asks for none: those that fit its axes.
+//! Default charts of a scenario without any: those that fit its axes.
 
 use weir_report::record::{Chart, ChartKind, Scale};
 use weir_traffic::Transport;
@@ -6,8 +6,8 @@ use weir_traffic::Transport;
 use crate::scenario::Mode;
 use crate::sweep::{Axis, Sweep};
 
-/// The charts of a scenario; if it has none, what its cells measure over the first axis of numbers, a line for each
-/// value of the next, or over time if there is one cell.
+/// The charts of a scenario. Without any: the cells' measurements over the first numeric axis, one line per value of
+/// the next axis, or over time if there is only one cell.
 pub fn of(sweep: &Sweep) -> Vec<Chart> {
     let scenario = sweep.scenario();
     if !scenario.charts.is_empty() {
@@ -16,7 +16,7 @@ pub fn of(sweep: &Sweep) -> Vec<Chart> {
     let chart = |name: &str, title: &str| Chart {
         name: name.into(),
         title: title.into(),
-        caption: "Drawn because the scenario has no [[charts]]. Bands are 95 % intervals.".into(),
+        caption: "Default charts: the scenario has no [[charts]]. Bands are 95 % intervals.".into(),
         ..Chart::default()
     };
     let Some(x) = x_axis(&sweep.axes) else {
@@ -48,13 +48,13 @@ pub fn of(sweep: &Sweep) -> Vec<Chart> {
 type Drawn<'a> = (&'a str, &'a str, &'a str, &'a str, Scale);
 
 const THROUGHPUT: Drawn<'_> = ("throughput", "Throughput", "mbit_per_s", "Mbit/s", Scale::Linear);
-const RETRANSMITS: Drawn<'_> = ("retransmits", "Sent again", "retransmits", "segments", Scale::Linear);
+const RETRANSMITS: Drawn<'_> = ("retransmits", "Retransmits", "retransmits", "segments", Scale::Linear);
 const ARRIVED: Drawn<'_> = ("arrived", "Messages received", "msgs_per_s", "messages/s", Scale::Linear);
 const MEAN: Drawn<'_> = ("delay-mean", "Mean one-way delay", "delay_mean_us", "mean delay", Scale::Log);
-const LARGEST: Drawn<'_> = ("delay-max", "Largest one-way delay", "delay_max_us", "largest delay", Scale::Log);
+const LARGEST: Drawn<'_> = ("delay-max", "Max one-way delay", "delay_max_us", "max delay", Scale::Log);
 const LOST: Drawn<'_> = ("lost", "Share of messages lost", "lost_share", "share lost", Scale::Linear);
 
-/// The axis whose values are numbers, of those with most values the first.
+/// The numeric axis with most values, the first of several.
 fn x_axis(axes: &[Axis]) -> Option<&Axis> {
     let number = |text: &String| text.starts_with(|c: char| c.is_ascii_digit());
     let mut numeric = axes.iter().filter(|axis| axis.values.len() > 1 && axis.as_written().iter().all(number));
@@ -63,7 +63,7 @@ fn x_axis(axes: &[Axis]) -> Option<&Axis> {
     longest.or_else(|| axes.iter().find(|axis| axis.values.len() > 1))
 }
 
-/// The column or axis that makes the lines: the transport, if it varies, else the first axis beside x.
+/// The column or axis of the lines: the transport, if it varies, else the first axis besides x.
 fn series(axes: &[Axis], x: &Axis) -> String {
     let others = || axes.iter().filter(|axis| axis.key != x.key && axis.values.len() > 1);
     match others().find(|axis| axis.key == "traffic.transport").or_else(|| others().next()) {
@@ -72,12 +72,12 @@ fn series(axes: &[Axis], x: &Axis) -> String {
     }
 }
 
-/// The column that tells an axis as a number, and its label.
+/// The numeric column of an axis, and its label.
 fn column(key: &str) -> (String, String) {
     let (column, label) = match (key, key.rsplit('.').next()) {
         ("path.loss", _) => ("loss_pct", "packet loss of the path, one way, %"),
         ("path.delay", _) => ("latency_ms", "delay of the path, one way, ms"),
-        ("traffic.payload", _) => ("payload_bytes", "bytes of a message"),
+        ("traffic.payload", _) => ("payload_bytes", "message size, bytes"),
         (key, Some("loss")) if key.starts_with("links.") => ("loss_pct", "packet loss of the path, one way, %"),
         (key, Some("delay")) if key.starts_with("links.") => ("latency_ms", "delay of the path, one way, ms"),
         _ => (key, key),

@@ -1,7 +1,8 @@
-//! The columns of a scenario's own: expressions over what was measured.
+//! The columns that a scenario defines: expressions over measured values.
 //!
-//! `PROGRAM.path`: the object that a program printed last, `PROGRAM.lines.path`: all of them, `PROGRAM.poll.path`: what it
-//! answered; `link.NAME.forward.FIELD`: the emulator's ledger; `host.NAME.udp.InErrors`: the kernel's counters; `run.FIELD`.
+//! `PROGRAM.path`: the last object that a program printed, `PROGRAM.lines.path`: all of them, `PROGRAM.poll.path`: its
+//! answers; `link.NAME.forward.FIELD`: the emulator's ledger; `host.NAME.udp.InErrors`: the kernel's counters;
+//! `run.FIELD`.
 
 use std::slice;
 
@@ -19,26 +20,26 @@ use crate::network::LinkReading;
 use crate::programs::ProgramFacts;
 use crate::scenario::Scenario;
 
-/// Values by seconds from the start of the window; of what has no time it is 0.
+/// Values by seconds from the start of the window; 0 for values without a time.
 type Series = Vec<(f64, f64)>;
 
-/// What was measured, or why it was not.
+/// Measured values, or why there are none.
 type Measurement = Result<Series, String>;
 
-/// What a name stands for; an error: nothing can have it.
+/// The meaning of a name. Error: no such name is possible.
 type Look<'a> = dyn Fn(&str) -> Result<Measurement, String> + 'a;
 
-/// The value of a column, or its course.
+/// The value of a column, or its values over time.
 pub enum Own {
     /// A number.
     Value(f64),
-    /// It was not measured, or is no number: why.
+    /// Why it was not measured, or is not a number.
     Empty(String),
     /// A timeline.
     Course(Series),
 }
 
-/// The scenario's columns for the row about a host, in their order.
+/// The scenario's columns for the row about a host, in order.
 pub fn of_row(scenario: &Scenario, measured: &Measured<'_>, host: &str) -> Vec<(String, Own)> {
     let look = |name: &str| value(scenario, Some((measured, host)), name);
     let column = |(name, column): (&String, &crate::scenario::Column)| {
@@ -53,21 +54,21 @@ pub fn of_row(scenario: &Scenario, measured: &Measured<'_>, host: &str) -> Vec<(
     scenario.columns.iter().map(column).collect()
 }
 
-/// Refuses columns that cannot be, or that name what is not there.
+/// Refuses invalid columns and unknown names.
 pub fn check(scenario: &Scenario) -> Result<()> {
     for (name, column) in &scenario.columns {
         let taken = columns::COLUMNS.iter().chain(&columns::ADDED).any(|column| column.name == name);
-        ensure!(!taken, "columns.{name}: there is a column of this name: take another one");
+        ensure!(!taken, "columns.{name}: there is a column of this name. Choose another one.");
         let look = |name: &str| value(scenario, None, name);
         let _ = evaluate(&column.value, &look).map_err(|message| anyhow!("columns.{name}.value: {message}"))?;
     }
     Ok(())
 }
 
-/// What a name stands for in the row about a host; of a name that cannot be measured why.
+/// The meaning of a name in the row about a host, or why it cannot be measured.
 fn value(scenario: &Scenario, row: Option<(&Measured<'_>, &str)>, name: &str) -> Result<Measurement, String> {
     let unknown = |what: &str, word: &str, all: &mut dyn Iterator<Item = &str>| {
-        Err(format!("{name}: there is no {what} `{word}`{}", did_you_mean(word, all)))
+        Err(format!("{name}: no {what} `{word}`{}", did_you_mean(word, all)))
     };
     let empty = || format!("{name} was not measured");
     let one = |value: Option<f64>| value.map(|value| vec![(0.0, value)]).ok_or_else(empty);
@@ -113,7 +114,7 @@ fn value(scenario: &Scenario, row: Option<(&Measured<'_>, &str)>, name: &str) ->
                 return unknown("program", program, &mut scenario.programs.iter().map(|known| &*known.name));
             }
             let Some((measured, host)) = row else { return Ok(Err(empty())) };
-            // Of several instances the one on the host that the row is about, where there is one.
+            // Of several instances, the one on the host of the row, if there is one.
             let all = measured.programs.get(program).map_or(&[][..], Vec::as_slice);
             let own = all.iter().find(|facts| facts.host == host).map_or(all, slice::from_ref);
             let all: Vec<Measurement> = own.iter().map(|facts| reported(facts, program, path)).collect();
@@ -129,7 +130,7 @@ fn value(scenario: &Scenario, row: Option<(&Measured<'_>, &str)>, name: &str) ->
     })
 }
 
-/// What a program of this name reported at a path.
+/// The values that a program of this name reported at a path.
 fn reported(facts: &ProgramFacts, name: &str, path: &[&str]) -> Measurement {
     let mut series = Series::new();
     let last: Vec<(f64, Value)> = facts.printed.iter().map(|value| (0.0, value.clone())).collect();
@@ -139,10 +140,10 @@ fn reported(facts: &ProgramFacts, name: &str, path: &[&str]) -> Measurement {
         path => (&last, path, &*facts.unheard),
     };
     reports.iter().for_each(|(at, value)| numbers(value, path, *at, &mut series));
-    // Of nothing there is no sum, and no count: a program that reports no errors prints that they are 0.
+    // Without reports there is no sum and no count: a program without errors must print that they are 0.
     let Some((_, value)) = reports.last() else { return Err(format!("{name} on {} {none}", facts.host)) };
     let is_text = value.pointer(&format!("/{}", path.join("/"))).is_some_and(Value::is_string);
-    let what = if is_text { "is a string, not a number," } else { "is no number" };
+    let what = if is_text { "is a string, not a number," } else { "is not a number" };
     if series.is_empty() {
         let keys: Vec<&str> = value.as_object().into_iter().flatten().map(|(key, _)| &**key).take(KEYS).collect();
         let keys =
@@ -153,7 +154,7 @@ fn reported(facts: &ProgramFacts, name: &str, path: &[&str]) -> Measurement {
     }
 }
 
-/// The numbers at a path, those of every element of a list.
+/// The numbers at a path, including those of every element of a list.
 fn numbers(value: &Value, path: &[&str], at: f64, to: &mut Series) {
     match (value, path) {
         (Value::Array(list), _) => list.iter().for_each(|value| numbers(value, path, at, to)),
@@ -166,7 +167,7 @@ fn numbers(value: &Value, path: &[&str], at: f64, to: &mut Series) {
     }
 }
 
-/// Evaluates an expression, element by element; what functions of a series make of their arguments stands in it by number.
+/// Evaluates an expression, element by element. Results of series functions are referred to by number.
 fn evaluate(text: &str, look: &Look<'_>) -> Result<Measurement, String> {
     let (mut plain, mut made, mut rest) = (String::new(), Vec::new(), text);
     while let Some(Call { before, function, arguments, after }) = next_call(rest)? {
@@ -187,12 +188,12 @@ fn evaluate(text: &str, look: &Look<'_>) -> Result<Measurement, String> {
     Ok(values.and_then(|values| each(&values, |values| expression.evaluate(values, &mut stack))))
 }
 
-/// One value for each element of series that are as long; a single value goes with each.
+/// One value per element of series of equal length; a single value goes with each.
 fn each(series: &[Series], mut of: impl FnMut(&[f64]) -> f64) -> Measurement {
     let length = series.iter().map(Vec::len).find(|length| *length != 1).unwrap_or(1);
     if series.iter().any(|series| series.len() != 1 && series.len() != length) {
         let lengths: Vec<String> = series.iter().map(|series| series.len().to_string()).collect();
-        return Err(format!("its series are not equally long ({})", lengths.join(", ")));
+        return Err(format!("its series have different lengths ({})", lengths.join(", ")));
     }
     let element = |index: usize| {
         let at = |series: &Series| series[if series.len() == 1 { 0 } else { index }];
@@ -223,11 +224,11 @@ fn apply(function: &str, arguments: &[Series]) -> Measurement {
         "max" => sorted.last().copied(),
         "p50" => quantile(0.5),
         "p99" => quantile(0.99),
-        // How fast a counter grows, by the second.
+        // Growth of a counter per second.
         _ => series.first().zip(series.last()).map(|((begin, first), (end, last))| (last - first) / (end - begin)),
     };
     let value = value.filter(|value| value.is_finite()).map(|value| vec![(0.0, value)]);
-    value.ok_or_else(|| format!("`{function}` of {count} values is no number"))
+    value.ok_or_else(|| format!("`{function}` of {count} values is not a number"))
 }
 
 struct Call<'a> {
@@ -237,19 +238,19 @@ struct Call<'a> {
     after: &'a str,
 }
 
-/// The first call of a function of a series; `min` and `max` of two values are none.
+/// The first call of a series function; `min` and `max` of two values are not.
 fn next_call(text: &str) -> Result<Option<Call<'_>>, String> {
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
         let word = &text[at..][..text[at..].find(|c: char| !is_name(c)).unwrap_or(text.len() - at)];
-        let behind = &text[at + word.len()..];
+        let after_word = &text[at + word.len()..];
         if c == '{' {
             at += text[at..].find('}').map_or(text.len() - at, |end| end + 1);
         } else if word.is_empty() {
             at += c.len_utf8();
         } else {
             if FUNCTIONS.contains(&word)
-                && let Some(inside) = behind.trim_start().strip_prefix('(')
+                && let Some(inside) = after_word.trim_start().strip_prefix('(')
                 && let Some((arguments, after)) = split_arguments(inside)
             {
                 let (count, takes) = match word {
@@ -270,7 +271,7 @@ fn next_call(text: &str) -> Result<Option<Call<'_>>, String> {
     Ok(None)
 }
 
-/// What stands between commas up to the parenthesis that closes, and what follows.
+/// The arguments up to the closing parenthesis, and the rest.
 fn split_arguments(inside: &str) -> Option<(Vec<&str>, &str)> {
     let (mut depth, mut begin, mut arguments) = (0, 0, Vec::new());
     for (at, c) in inside.char_indices() {
@@ -295,14 +296,14 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '.'
 }
 
-/// Keys of a report that a remark lists.
+/// Max keys of a report in a remark.
 const KEYS: usize = 12;
 
 const FUNCTIONS: [&str; 10] = ["sum", "mean", "min", "max", "count", "p50", "p99", "rate", "within", "over"];
 
 type LinkField = fn(&LinkReading, Way) -> Option<u64>;
 
-/// Fields of a link: of one without emulator frames alone are counted.
+/// Fields of a link; without an emulator only frames are counted.
 const LINK: [(&str, LinkField); 7] = [
     ("frames", |link, way| Some(link.nodes[way as usize].sent)),
     ("frames_delivered", |link, way| Some(link.nodes[1 - way as usize].received)),
@@ -365,7 +366,7 @@ mod tests {
         assert_eq!(error("sum(q.x)"), "there is no program `q.x`");
         assert_eq!(error("sum(p.x, 2)"), "`sum` takes one series");
         assert_eq!(error("within(1, 2)"), "`within` takes three values: low, high, value");
-        assert_eq!(error("sum(1"), "there is no function `sum`");
+        assert_eq!(error("sum(1"), "no function `sum`");
         assert_eq!(error("1 +"), "a value is missing at the end");
         assert_eq!(value("p.streams.due + p.poll.n"), Ok(None), "not as long");
     }
@@ -377,7 +378,7 @@ mod tests {
         let silent = ProgramFacts { host: "b".into(), unheard: "printed nothing".into(), ..ProgramFacts::default() };
         let why = |facts: &ProgramFacts, path: &[&str]| reported(facts, "p", path).unwrap_err();
         assert_eq!(why(&heard, &["n"]), "`n` is a string, not a number, in what p on b reported");
-        assert_eq!(why(&heard, &["m"]), "`m` is no number in what p on b reported: its keys are list, n");
+        assert_eq!(why(&heard, &["m"]), "`m` is not a number in what p on b reported: its keys are list, n");
         assert_eq!(why(&heard, &["poll", "n"]), "p on b never answered its `poll` with JSON");
         assert_eq!(why(&silent, &["n"]), "p on b printed nothing");
     }

@@ -8,7 +8,7 @@ use crate::cell::Testbed;
 use crate::machine::Machine;
 use crate::scenario::Run;
 
-/// Name and value, in the order to print them: how the lab ran, then what it ran on.
+/// Names and values in print order: how the lab ran, then the machine.
 pub fn facts(run: &Run, testbed: &Testbed, privilege: Privilege) -> Vec<(String, String)> {
     let scheduling = match (run.realtime, testbed.realtime) {
         (_, true) => "real-time (SCHED_RR)",
@@ -28,7 +28,7 @@ pub fn facts(run: &Run, testbed: &Testbed, privilege: Privilege) -> Vec<(String,
     how.into_iter().chain(host::facts()).collect()
 }
 
-/// Adds when processors stood still. Of a run that is `resumed` what is there already is about its first part, and stays.
+/// Adds the standstills. In a resumed run, those of its first part stay.
 pub fn conclude(facts: &mut Vec<(String, String)>, machine: &Machine, resumed: bool) {
     let words = format!("{}{}", if resumed { "resumed: " } else { "" }, machine.words());
     match facts.iter_mut().find(|(name, _)| name == STANDSTILLS) {

@@ -1,5 +1,4 @@
-//! What reads text and bytes that others write, as far as it is not public anyway, for the targets in fuzz/ and nobody
-//! else.
+//! Private parsers of untrusted input, public only for the targets in fuzz/.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use weir_traffic::bulk::{BulkReport, BulkSettings};
 use crate::iperf3::{Iperf3Settings, report};
 use crate::programs::Lines;
 
-/// What the two ends of iperf3 printed, as a report of both.
+/// The output of both ends of iperf3, as one report.
 pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> [BulkReport; 2] {
     let bulk = BulkSettings {
         transport,
@@ -24,7 +23,7 @@ pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> [BulkReport
     [true, false].map(|complete| report::report(&settings, &client, &server, complete))
 }
 
-/// What a program printed, as its last object and all of its lines that are one.
+/// The output of a program, as its last object and all lines that are objects.
 pub fn program(stdout: &[u8]) {
     let lines = Lines::read(stdout);
     let _ = (lines.last_object(), lines.objects(0));

@@ -3,7 +3,7 @@
 //! A [`scenario`] is a TOML document. The [`sweep`] lays its axes out into cells, each a scenario of its own; a cell's
 //! hosts, routers, switches and links are checked and routed in [`topology`], become namespaces and veth pairs in
 //! [`network`], and carry traffic between [`endpoints`] in a [`cell`]: our own, or that of [`iperf3`]. The [`account`]
-//! of what went where turns into a record for `report`. The [`runner`] drives cells side by side and may [`capture`]
+//! of all packets turns into a record for `report`. The [`runner`] drives cells in parallel and may [`capture`]
 //! one of them, [`programs`] runs what a scenario names on its hosts, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
 //! brings one network up to be entered by hand. [`charts`] are drawn where a scenario asks for none.
 //!

@@ -1,4 +1,4 @@
-//! The times of every message of a cell, in a file of its own: `messages/CELL.csv`.
+//! The times of every message of a cell, in a file: `messages/CELL.csv`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,11 +13,11 @@ use weir_traffic::{ReceiveReport, SendReport};
 
 use crate::endpoints::Facts;
 
-/// Writes a file into the directory `dir` for each of these records, one a receiver, that is `kept`: a row for each message
-/// that was sent, as far as they were kept. Bulk transfers have none.
+/// Writes a file into `dir` for each of these records (one per receiver) that is `kept`, with a row for each sent
+/// message whose times were kept. Bulk transfers have none.
 ///
 /// # Errors
-/// A file cannot be written: it is not there then, so that what it took of a full disk is free. The others are.
+/// A file cannot be written: it is removed, to free the space on a full disk. The others stay.
 pub fn write(dir: &Path, records: &[Record], facts: &Facts, kept: impl Fn(&Record) -> bool) -> Result<(), StoreError> {
     let Facts { sent: Some(sent), received, .. } = facts else { return Ok(()) };
     let mut written = Ok(());
@@ -33,7 +33,7 @@ pub fn write(dir: &Path, records: &[Record], facts: &Facts, kept: impl Fn(&Recor
     written
 }
 
-/// Writes a file with all of these rows, or none.
+/// Writes a file with all of these rows, or no file.
 fn write_whole(path: &Path, rows: Vec<Message>) -> Result<(), StoreError> {
     let file = store::fresh(path).map_err(|error| StoreError::new("create", path, error))?;
     let (_, written) = messages::write_all(path, file, rows);
@@ -43,7 +43,7 @@ fn write_whole(path: &Path, rows: Vec<Message>) -> Result<(), StoreError> {
     written
 }
 
-/// A row for each message that was sent.
+/// One row per sent message.
 fn rows(sent: &SendReport, received: &ReceiveReport) -> Vec<Message> {
     let session = received.main_session();
     let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));

@@ -1,4 +1,4 @@
-//! Traces that links of a scenario follow: found, read once, and handed to every cell.
+//! Traces of links: found, read once, and passed to every cell.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use weir_emulator::model::Trace;
 use crate::arrivals::{self, Due};
 use crate::scenario::Scenario;
 
-/// Traces by their path as the scenario has it.
+/// Traces by their path in the scenario.
 pub type Traces = BTreeMap<PathBuf, Arc<Trace>>;
 
-/// The datagrams of a capture; none: there is no capture.
+/// The datagrams of a capture; empty without one.
 pub type Replayed = Arc<[Due]>;
 
-/// Reads what scenarios of a sweep name, each file once. Relative paths start at the scenario's `directory`, or else at that of
-/// `origin`, the file that it comes from.
+/// Reads the files that a sweep's scenarios name, each once. Relative paths start at the scenario's `directory`, or
+/// else at that of its file, `origin`.
 #[derive(Default)]
 pub struct Reader {
     traces: BTreeMap<PathBuf, Arc<Trace>>,
@@ -25,7 +25,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Gives a scenario its traces and its capture, and says in it where they start, so that it means the same elsewhere.
+    /// Sets a scenario's traces, capture and directory, so that it means the same elsewhere.
     ///
     /// # Errors
     /// A file that cannot be read or is no trace: one line with key and file.
@@ -60,10 +60,10 @@ fn known<T: Clone>(all: &mut BTreeMap<PathBuf, T>, file: PathBuf, read: fn(&Path
     Ok(new)
 }
 
-/// Refuses what may never end, a device or a pipe, and what is longer than this.
+/// Refuses files that may never end, devices or pipes, and longer ones.
 pub(crate) fn check_bounded(file: &Path, most_mib: u64) -> Result<()> {
     let metadata = std::fs::metadata(file)?;
-    ensure!(metadata.is_file(), "it is no regular file: what is read of another may never end");
+    ensure!(metadata.is_file(), "it is not a regular file");
     ensure!(metadata.len() >> 20 < most_mib, "it is longer than {most_mib} MiB");
     Ok(())
 }
@@ -74,7 +74,7 @@ fn read_file(file: &Path) -> Result<Arc<Trace>> {
     Ok(Arc::new(Trace::parse(&text).with_context(|| format!("trace {}", file.display()))?))
 }
 
-/// Of a trace, MiB: an hour at 100 Mbit/s, 30 million lines, fits.
+/// Max size of a trace, MiB: an hour at 100 Mbit/s, 30 million lines, fits.
 const LONGEST_TRACE: u64 = 256;
 
 /// Every trace that the scenario names: its key and its path.
@@ -157,7 +157,7 @@ payload = "100B"
         let (directory, origin) = directory(&[("outage.trace", "500")]);
         std::os::unix::fs::symlink("/dev/zero", directory.path().join("lte.trace")).unwrap();
         let error = format!("{:#}", Sweep::new(&origin, DOCUMENT, &[]).unwrap_err());
-        assert!(error.ends_with("lte.trace: it is no regular file: what is read of another may never end"), "{error}");
+        assert!(error.ends_with("lte.trace: it is not a regular file"), "{error}");
         std::fs::File::create(directory.path().join("long")).unwrap().set_len(2 << 20).unwrap();
         assert!(super::check_bounded(&directory.path().join("long"), 3).is_ok());
         assert!(super::check_bounded(&directory.path().join("long"), 2).is_err());

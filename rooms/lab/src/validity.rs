@@ -1,52 +1,51 @@
-//! Which statistics of a cell can be believed although the machine stood still: one formula each, on all messages.
+//! Which statistics of a cell are valid although the machine stood still: one formula each, on all messages.
 
 use std::collections::BTreeMap;
 
 use weir_report::columns::Statistic;
 
-/// What a cell is judged by.
+/// The data for judging a cell.
 #[derive(Clone, Debug, Default)]
 pub struct Conduct {
     /// Length of the sending window, s.
     pub window_s: f64,
-    /// By processor, or direction of a link: how long each of its standstills in the window was, s.
+    /// The lengths of standstills in the window, by CPU or direction of a link, s.
     pub standstills: BTreeMap<String, Vec<f64>>,
-    /// Mean and largest delay, s; `None`: none was measured.
+    /// Mean and max delay, s. `None`: not measured.
     pub delays_s: Option<(f64, f64)>,
-    /// Whether what is lost while the machine stands still is sent again, after a timeout at the earliest.
+    /// Whether losses during a standstill are retransmitted, after a timeout at the earliest.
     pub is_tcp: bool,
     /// `run.max_standstill`, 0 to 1.
     pub max_standstill: f64,
 }
 
 impl Conduct {
-    /// The share of the window in which the place stood still that did so for longest, 0 to 1, and the place.
+    /// The place with the longest total standstill, and its share of the window, 0 to 1.
     pub fn share(&self) -> (f64, &str) {
         let share = |lengths: &Vec<f64>| lengths.iter().sum::<f64>() / self.window_s;
         let shares = self.standstills.iter().map(|(place, lengths)| (share(lengths), place.as_str()));
         shares.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, ""))
     }
 
-    /// What is not believed, and why.
+    /// The statistics that are not valid, and why.
     pub fn doubts(&self) -> BTreeMap<Statistic, String> {
         let mut doubts = BTreeMap::new();
         let (share, place) = self.share();
         let stood = format!("{place} stood still for {:.2} % of the time", share * 100.0);
-        let mut doubt_above = |statistic, most: f64| {
-            if share > most {
+        let mut doubt_above = |statistic, max: f64| {
+            if share > max {
                 doubts.insert(statistic, stood.clone());
             }
         };
         doubt_above(Statistic::Rate, self.max_standstill);
-        // About so many messages meet a standstill: half of the tail beyond a quantile at most.
+        // About this many messages meet a standstill: at most half of the tail beyond a quantile.
         for (statistic, quantile) in [(Statistic::P50, 0.5), (Statistic::P99, 0.99), (Statistic::P999, 0.999)] {
             doubt_above(statistic, (1.0 - quantile) / 2.0);
         }
         let Some((mean, largest)) = self.delays_s else { return doubts };
         // A standstill delays its share of the messages, each by half of its length on average.
         let added = |lengths: &Vec<f64>| {
-            let cost =
-                |length: &f64| length + if self.is_tcp && *length >= LEAST_TIMEOUT { LEAST_TIMEOUT } else { 0.0 };
+            let cost = |length: &f64| length + if self.is_tcp && *length >= MIN_TIMEOUT { MIN_TIMEOUT } else { 0.0 };
             lengths.iter().map(|length| cost(length).powi(2)).sum::<f64>() / (2.0 * self.window_s)
         };
         let added = self.standstills.values().map(added).fold(0.0, f64::max);
@@ -56,15 +55,15 @@ impl Conduct {
         }
         let longest = self.standstills.values().flatten().copied().fold(0.0, f64::max);
         if longest > largest / 2.0 {
-            let why = format!("of {:.1} ms a standstill may be {:.1} ms", largest * 1e3, longest * 1e3);
+            let why = format!("a standstill may be {:.1} ms of the {:.1} ms", longest * 1e3, largest * 1e3);
             doubts.insert(Statistic::Max, why);
         }
         doubts
     }
 }
 
-/// TCP's least retransmission timeout (TCP_RTO_MIN, include/net/tcp.h), s: a shorter standstill makes it send nothing again.
-const LEAST_TIMEOUT: f64 = 0.2;
+/// TCP's min retransmission timeout (TCP_RTO_MIN, include/net/tcp.h), s: a shorter standstill causes no retransmission.
+const MIN_TIMEOUT: f64 = 0.2;
 
 #[cfg(test)]
 mod tests {

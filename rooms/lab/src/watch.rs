@@ -1,4 +1,4 @@
-//! Looks at receivers' buffers and at what processors do, while a cell runs.
+//! Reads receivers' buffers and the CPUs' activity while a cell runs.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -10,27 +10,27 @@ use weir_program::clock::{self, Nanos, nanos, now};
 use weir_program::stop::Stop;
 use weir_traffic::{Gauge, Level};
 
-/// What was seen.
+/// The readings.
 #[derive(Debug, Default)]
 pub struct Watched {
-    /// By receiver, in the order of the scenario: every look at its buffer, until it had ended.
+    /// By receiver, in the order of the scenario: all readings of its buffer until it ended.
     pub buffers: Vec<Vec<Look>>,
-    /// What the processors did in the sending window.
+    /// Activity of the CPUs in the sending window.
     pub activity: Option<Activity>,
-    /// How long that was.
+    /// Length of that time.
     pub seconds: f64,
 }
 
-/// A look at a receiver's buffer.
+/// A reading of a receiver's buffer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Look {
-    /// After the start of sending.
+    /// Time after the start of sending.
     pub at: Duration,
-    /// What it saw.
+    /// The values.
     pub level: Level,
 }
 
-/// Looks each `every` from the start of sending until every receiver has ended and the window is over, or to the stop.
+/// Reads every `every` from the start of sending until every receiver has ended and the window is over, or to the stop.
 pub fn watch(
     gauges: &[Option<Gauge>],
     every: Duration,
@@ -61,14 +61,14 @@ pub fn watch(
         if stop.is_set() || !open && at >= end {
             return Ok(watched);
         }
-        // Looks that were missed are not made up for.
+        // Missed readings are not made up for.
         let every = nanos(every).max(1);
         next = (next + every).max(at);
         sleep(if watched.activity.is_none() { next.min(end) } else { next }, stop);
     }
 }
 
-/// Whatever ends a cell early ends this, too.
+/// Whatever ends a cell early ends this as well.
 fn sleep(until: Nanos, stop: &Stop) {
     while now() < until && !stop.is_set() {
         clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(until));
@@ -76,7 +76,7 @@ fn sleep(until: Nanos, stop: &Stop) {
 }
 
 impl Watched {
-    /// What a processor did, or all of them together; `None`: that is not known.
+    /// Activity of one CPU, or of all together. `None`: unknown.
     pub fn activity_of(&self, processor: Option<usize>) -> Option<Activity> {
         let all = self.activity.as_ref()?;
         match processor {
@@ -86,8 +86,8 @@ impl Watched {
     }
 }
 
-/// The longest time in which datagrams waited and nobody read: at every look something was there, and no read had
-/// returned since the first of them. As long as the looks saw it, so at least that long. `None` without looks.
+/// The longest time that datagrams waited and nobody read: at every reading the buffer was not empty, and no read had
+/// returned since the first. A lower bound. `None` without readings.
 pub fn longest_stall(looks: &[Look]) -> Option<Duration> {
     let mut since: Option<(Duration, u64)> = None;
     let mut longest = Duration::ZERO;
@@ -104,9 +104,9 @@ pub fn longest_stall(looks: &[Look]) -> Option<Duration> {
     (!looks.is_empty()).then_some(longest)
 }
 
-/// The share of looks that saw the buffer at least so full; `None` without looks.
+/// The share of readings with the buffer at least this full. `None` without readings.
 pub fn share_above(looks: &[Look], fraction: f64) -> Option<f64> {
-    let above = |look: &&Look| f64::from(look.level.bytes) >= fraction * f64::from(look.level.most);
+    let above = |look: &&Look| f64::from(look.level.bytes) >= fraction * f64::from(look.level.max);
     (!looks.is_empty()).then(|| looks.iter().filter(above).count() as f64 / looks.len() as f64)
 }
 
@@ -117,7 +117,7 @@ mod tests {
     fn looks(seen: &[(u32, u64)]) -> Vec<Look> {
         let look = |(at, &(bytes, reads)): (u64, &(u32, u64))| Look {
             at: Duration::from_millis(at),
-            level: Level { bytes, most: 100, reads },
+            level: Level { bytes, max: 100, reads },
         };
         (0..).zip(seen).map(look).collect()
     }

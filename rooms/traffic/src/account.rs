@@ -1,4 +1,4 @@
-//! The account of the messages of one sender, as both ends print it and tell it to one another.
+//! The ledger of the messages of one sender, as both ends print it and exchange it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,59 +8,60 @@ use weir_program::clock::Nanos;
 
 use crate::{SendReport, SessionReport};
 
-/// The account of one sender and session, in the same words at either end. `None`: unknown.
+/// The ledger of one sender and session, in the same form at both ends. `None`: unknown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Account {
-    /// Where both ends tell of it.
+    /// The direction, if both ends send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
     /// The other end.
     pub peer: SocketAddr,
     /// Number of the session.
     pub session: u16,
-    /// Drawn by the sender at its start; `None`: messages too short to carry it.
+    /// Random number of the sender's run. `None`: messages too short to carry it.
     pub incarnation: Option<u32>,
-    /// As the sender announced it.
+    /// Sent messages, as announced.
     pub sent: Option<u64>,
-    /// The announced number, or the highest one seen and all before it.
+    /// The announced number, or the highest one seen plus all before it.
     pub sent_at_least: u64,
-    /// Different messages.
+    /// Messages without duplicates.
     pub received: Option<u64>,
     /// Their bytes.
     pub received_bytes: Option<u64>,
     /// Datagrams that announced the end, not in `received`.
     pub announcements: u64,
-    /// Announced ends that what came contradicts, in no other count.
+    /// Announced ends that contradict the messages; in no other count.
     pub contradicted: u64,
-    /// Without an announced count: those missing before the last one that came. `None`, too: some came before it gave way.
+    /// Lost messages. Without an announced count: those missing before the last received one. `None`, too: it was
+    /// evicted before.
     pub lost: Option<u64>,
-    /// Messages received again.
+    /// Duplicates.
     pub duplicated: Option<u64>,
     /// Messages that arrived after one with a higher number.
     pub reordered: Option<u64>,
-    /// Too late to tell whether new or duplicated; counted in `lost`.
+    /// Too late to know whether new or duplicate; counted in `lost`.
     pub stale: Option<u64>,
     /// From the first arrival to the last.
     pub msgs_per_s: Option<f64>,
-    /// Payload bits, likewise.
+    /// Payload bits in the same time.
     pub mbit_per_s: Option<f64>,
     /// RFC 3550, section 6.4.1.
     pub jitter_us: Option<f64>,
-    /// Whether both ends have one clock.
+    /// Whether both ends have the same clock.
     pub same_machine: Option<bool>,
-    /// Messages received before they were sent, by a clock that claims to be ours; they have no delay.
+    /// Messages received before they were sent, although the clock claims to be ours; they have no delay.
     pub negative_delays: Option<u64>,
-    /// Delays measured.
+    /// Number of measured delays.
     pub delay_n: Option<u64>,
     /// Their mean.
     pub delay_mean_us: Option<f64>,
     /// Their median.
     pub delay_p50_us: Option<f64>,
-    /// Of 99 % of them.
+    /// Their 99th percentile.
     pub delay_p99_us: Option<f64>,
     /// The largest.
     pub delay_max_us: Option<f64>,
-    /// Messages that the sender's schedule had for the time, and that it did not send. Where both ends tell.
+    /// Scheduled messages that the sender did not send, if it reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shortfall: Option<u64>,
     /// Whether the messages are sent to `peer`.
@@ -68,19 +69,19 @@ pub struct Account {
     pub to_peer: bool,
 }
 
-/// An IPv4 address that came over an IPv6 socket, as itself.
+/// An IPv4 address from an IPv6 socket, as IPv4.
 fn canonical(peer: SocketAddr) -> SocketAddr {
     SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }
 
-/// Messages and payload Mbit a second, of so many messages and bytes from the first arrival to the last; `None`: no time passed.
+/// Messages and payload Mbit per second, from the first arrival to the last. `None`: no time passed.
 pub fn rates(first: Nanos, last: Nanos, messages: u64, bytes: u64) -> (Option<f64>, Option<f64>) {
     // n messages span n - 1 intervals.
     let per_second = (messages > 1 && last > first).then(|| (messages - 1) as f64 * 1e9 / (last - first) as f64);
     (per_second, per_second.map(|rate| rate * bytes as f64 * 8e-6 / messages as f64))
 }
 
-/// Which way messages go, seen from the end that has connected.
+/// Direction of messages, seen from the end that has connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -91,11 +92,11 @@ pub enum Direction {
 }
 
 impl Account {
-    /// What a receiver knows of a session.
+    /// A receiver's ledger of a session.
     pub fn new(session: &SessionReport) -> Self {
         let (first, last) = (session.first_arrival, session.last_arrival);
         let (msgs_per_s, mbit_per_s) = rates(first, last, session.delivered, session.delivered_bytes);
-        // Only a clock known to be ours gives delays.
+        // Delays are known only with our clock.
         let delays = (session.same_machine == Some(true)).then(|| session.delays.delays());
         let quantile = |q| delays.and_then(|delays| delays.quantile_us(q)).map(|estimate| estimate.value);
         Self {
@@ -128,13 +129,13 @@ impl Account {
         }
     }
 
-    /// That of a session of which nothing came, of so many messages; `None`: unknown.
+    /// The ledger of a session without received messages, with this many sent. `None`: unknown.
     pub fn nothing(peer: SocketAddr, session: u16, sent: Option<u64>) -> Self {
         Self::new(&SessionReport { announced: sent, ..SessionReport::new(peer, session, 0, Duration::ZERO) })
     }
 
-    /// That of messages to `peer`, by what it says that it received; `None`: it never said.
-    pub fn told(peer: SocketAddr, session: u16, report: &SendReport, told: Option<&Self>) -> Self {
+    /// The ledger of messages to `peer`, from its report. `None`: it did not report.
+    pub fn reported(peer: SocketAddr, session: u16, report: &SendReport, reported: Option<&Self>) -> Self {
         let unknown = Self {
             received: None,
             duplicated: None,
@@ -142,7 +143,7 @@ impl Account {
             delay_n: None,
             ..Self::nothing(peer, session, None)
         };
-        let received = told.and_then(|told| told.lost.and(told.received));
+        let received = reported.and_then(|reported| reported.lost.and(reported.received));
         Self {
             peer: canonical(peer),
             incarnation: Some(report.incarnation).filter(|&incarnation| incarnation != 0),
@@ -151,7 +152,7 @@ impl Account {
             lost: received.map(|received| report.sent.saturating_sub(received)),
             shortfall: report.due.map(|_| report.shortfall()),
             to_peer: true,
-            ..told.cloned().unwrap_or(unknown)
+            ..reported.cloned().unwrap_or(unknown)
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{TrafficError, Transport, quic};
 /// Sets it by the kernel's name (TCP_CONGESTION).
 ///
 /// # Errors
-/// There is none of that name, or only the administrator may use it; the error names those that there are.
+/// It does not exist, or only the administrator may use it; the error names the choices.
 pub(super) fn set(socket: &socket2::Socket, name: &str) -> Result<(), TrafficError> {
     socket.set_tcp_congestion(name.as_bytes()).map_err(|source| TrafficError::Option {
         option: "TCP_CONGESTION",
@@ -20,10 +20,10 @@ pub(super) fn set(socket: &socket2::Socket, name: &str) -> Result<(), TrafficErr
     })
 }
 
-/// Refuses a name that the kernel does not know, or for QUIC quinn. Whether it may be used shows where it is.
+/// Refuses a name that the kernel, or quinn for QUIC, does not know. Whether it may be used shows at its use.
 ///
 /// # Errors
-/// There is none of that name; the error names those that there are.
+/// It does not exist; the error names the choices.
 pub fn check(transport: Transport, name: &str) -> Result<(), TrafficError> {
     if transport != Transport::Tcp {
         return quic::controller(name).map(drop);
@@ -35,7 +35,7 @@ pub fn check(transport: Transport, name: &str) -> Result<(), TrafficError> {
     }
 }
 
-/// The name that a socket's congestion control has.
+/// The name of a socket's congestion control.
 pub(super) fn of(socket: &socket2::Socket) -> io::Result<String> {
     let name = socket.tcp_congestion()?;
     Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
@@ -43,7 +43,7 @@ pub(super) fn of(socket: &socket2::Socket) -> io::Result<String> {
 
 fn hint(error: &io::Error) -> String {
     let (which, more) = match error.raw_os_error() {
-        Some(EPERM) => ("allowed", "an administrator sets net.ipv4.tcp_allowed_congestion_control"),
+        Some(EPERM) => ("allowed", "an administrator can change net.ipv4.tcp_allowed_congestion_control"),
         _ => ("available", "others are kernel modules: modprobe tcp_NAME"),
     };
     let setting = format!("net/ipv4/tcp_{which}_congestion_control");

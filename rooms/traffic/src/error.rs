@@ -1,4 +1,4 @@
-//! What can go wrong before traffic runs, and the count of what goes wrong while it runs.
+//! Errors before traffic runs, and counts of errors while it runs.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -10,15 +10,15 @@ use weir_dgram::reason;
 
 use crate::Transport;
 
-/// Why a sender or receiver could not be made.
+/// Why a sender or receiver could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum TrafficError {
-    /// Making a socket failed.
+    /// Creating a socket failed.
     #[error("open a {transport} socket for {address}: {}", reason(.source))]
     Socket {
-        /// What carries the messages.
+        /// Transport protocol.
         transport: Transport,
-        /// Where to listen or to send to.
+        /// Address to listen on or to send to.
         address: SocketAddr,
         /// The kernel's answer.
         source: io::Error,
@@ -28,29 +28,29 @@ pub enum TrafficError {
     Option {
         /// Its name, e.g. `TCP_CONGESTION`.
         option: &'static str,
-        /// The value asked for.
+        /// The requested value.
         value: String,
         /// What to do about it.
         hint: Cow<'static, str>,
         /// The kernel's answer.
         source: io::Error,
     },
-    /// A socket could not be bound, or one for UDP not be made, or joins no group.
+    /// A socket could not be bound, a UDP socket not be created, or a group not be joined.
     #[error(transparent)]
     Datagrams(#[from] weir_dgram::Error),
-    /// No socket could do that, for this reason.
+    /// Invalid settings, for this reason.
     #[error("{0}")]
     Refused(String),
 }
 
-/// A kind of error, and how often it happened.
+/// A kind of error, and its count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorCount {
-    /// What was tried: `connect`, `send`, `receive`, `accept`.
+    /// The operation: `connect`, `send`, `receive`, `accept`.
     pub operation: &'static str,
-    /// The kernel's answer, in words.
+    /// The kernel's answer, as text.
     pub error: String,
-    /// How often.
+    /// Its count.
     pub count: u64,
 }
 
@@ -81,17 +81,17 @@ impl Extend<ErrorCount> for ErrorLog {
     }
 }
 
-/// That a socket option could not be set to a value, with what to do about it.
+/// The error that a socket option could not be set to a value, with a hint.
 pub(super) fn cannot_set(option: &'static str, value: &dyn Display) -> impl FnOnce(io::Error) -> TrafficError + use<> {
     let hint = match option {
-        "SO_BINDTODEVICE" => " (the interface's name, and before Linux 5.7 CAP_NET_RAW)",
+        "SO_BINDTODEVICE" => " (check the interface's name; before Linux 5.7 this needs CAP_NET_RAW)",
         _ => "",
     };
     let value = value.to_string();
     move |source| TrafficError::Option { option, value, hint: hint.into(), source }
 }
 
-/// That a socket of any kind could not be bound to `address`.
+/// The error that a socket of any kind could not be bound to `address`.
 pub(super) fn cannot_bind(address: SocketAddr) -> impl Fn(io::Error) -> TrafficError {
     move |source| weir_dgram::Error::Bind { address, source }.into()
 }

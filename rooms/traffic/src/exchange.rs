@@ -1,4 +1,4 @@
-//! What the two ends of an experiment tell each other beside the network.
+//! Communication between the two ends of an experiment outside the network.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use weir_program::clock::{Nanos, nanos};
 
-/// Shared by one [`Sender`](super::Sender), one [`Receiver`](super::Receiver) and whoever watches them.
+/// Shared by one [`Sender`](super::Sender), one [`Receiver`](super::Receiver) and any observers.
 ///
 /// The sender opens the window with its first send and closes it with the number sent; the receiver then ends as soon
 /// as everything has arrived, or when the drain is over. Without a sender in this process the window stays unknown.
@@ -23,7 +23,7 @@ pub struct Exchange {
     event: EventFd,
 }
 
-/// The time in which messages are sent.
+/// The time of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The first send call.
@@ -39,8 +39,8 @@ pub(super) struct Closed {
 }
 
 impl Exchange {
-    /// An exchange whose receiver waits for `drain` at most once the window is closed.
-    /// Fails where the process has no file descriptor left.
+    /// An exchange whose receiver waits at most `drain` once the window is closed. Fails if the process has no file
+    /// descriptor left.
     pub fn new(drain: Duration) -> io::Result<Self> {
         Ok(Self {
             drain,
@@ -67,16 +67,16 @@ impl Exchange {
         self.delivered.load(Ordering::Relaxed)
     }
 
-    /// The number sent, once sending has ended.
+    /// The number of sent messages, once sending has ended.
     pub fn closed(&self) -> Option<u64> {
         self.closed.get().map(|closed| closed.sent)
     }
 
-    /// Says that sending has ended at the time `at`, after `sent` messages. [`Sender::run`](super::Sender::run) does it
-    /// in every case; call it if there is no sender after all, so that the receiver ends. Only the first call counts.
+    /// Records that sending ended at the time `at`, after `sent` messages. [`Sender::run`](super::Sender::run) always
+    /// does it; call it if there is no sender after all, so that the receiver ends. Only the first call counts.
     pub fn close(&self, sent: u64, at: Nanos) {
         let _ = self.closed.set(Closed { sent, drained: at.saturating_add(nanos(self.drain)) });
-        // Readable from now on; nobody reads it.
+        // Readable from now on; it is never read.
         let _ = self.event.write(1);
     }
 
@@ -92,7 +92,7 @@ impl Exchange {
         self.sent.store(sent, Ordering::Relaxed);
     }
 
-    /// Says how many messages were received so far. [`Receiver::run`](super::Receiver::run) does it; other receivers may.
+    /// Records the number of received messages. [`Receiver::run`](super::Receiver::run) does it; other receivers may.
     pub fn set_delivered(&self, delivered: u64) {
         self.delivered.store(delivered, Ordering::Relaxed);
     }

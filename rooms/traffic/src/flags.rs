@@ -1,4 +1,4 @@
-//! What is written behind flags that are settings.
+//! Parsers of flag values.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use weir_units::{Size, Span, UnitError};
 
-/// An address and port, or a name and port, which is looked up.
+/// An address and port, or a host name and port, which is looked up.
 pub fn endpoint(text: &str) -> Result<SocketAddr, String> {
     let example = || format!("`{text}`: write ADDRESS:PORT, e.g. 192.0.2.7:5000 or [2001:db8::7]:5000");
     if let Ok(address) = text.parse() {
@@ -18,11 +18,11 @@ pub fn endpoint(text: &str) -> Result<SocketAddr, String> {
         return Err(example());
     }
     let found = text.to_socket_addrs().map_err(|error| format!("look up {host}: {error}"))?.next();
-    found.ok_or_else(|| format!("look up {host}: it has no address"))
+    found.ok_or_else(|| format!("look up {host}: no address found"))
 }
 
-/// A network or an address. An IPv4 network written in IPv6 (RFC 4291: `::ffff:10.0.0.0/104`) becomes IPv4, as its senders'
-/// addresses do.
+/// A network or an address. An IPv4 network written as IPv6 (RFC 4291: `::ffff:10.0.0.0/104`) becomes IPv4, like its senders'
+/// addresses.
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
     let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
     let network = network.map_err(|_| format!("`{text}`: write a network or an address, e.g. 192.0.2.0/24"))?;
@@ -31,20 +31,20 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
     Ok(mapped.unwrap_or(network))
 }
 
-/// A length of time.
+/// A duration.
 pub(super) fn span(text: &str) -> Result<Duration, UnitError> {
     text.parse().map(Span::duration)
 }
 
-/// A length of time that is not 0.
+/// A duration above 0.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match span(text) {
-        Ok(Duration::ZERO) => Err(format!("`{text}`: no time at all; write e.g. 60s")),
+        Ok(Duration::ZERO) => Err(format!("`{text}`: must be longer than 0, e.g. 60s")),
         parsed => parsed.map_err(|error| error.to_string()),
     }
 }
 
-/// A number that is not 0.
+/// A number above 0.
 pub fn one_or_more<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("`{text}`: write 1 or more"))
 }
@@ -54,12 +54,12 @@ pub(super) fn bytes(text: &str) -> Result<usize, UnitError> {
     text.parse().map(|size: Size| usize::try_from(size.bytes).unwrap_or(usize::MAX))
 }
 
-/// The size of a socket's buffer: the kernel doubles it, in an int.
+/// The size of a socket buffer: the kernel doubles it in an int.
 pub(super) fn buffer(text: &str) -> Result<usize, UnitError> {
     bytes(text).map(|bytes| bytes.min(i32::MAX as usize / 2))
 }
 
-/// A code point by its number or its name: RFC 2474 (cs), 2597 (af), 3246 (ef), 5865 (va), 8622 (le).
+/// A DSCP by number or name: RFC 2474 (cs), 2597 (af), 3246 (ef), 5865 (va), 8622 (le).
 pub(super) fn code_point(text: &str) -> Result<u8, String> {
     let digits = |from: usize| text.get(from..).and_then(|digits| digits.parse::<u8>().ok());
     let point = match text.to_ascii_lowercase().as_str() {
@@ -76,10 +76,10 @@ pub(super) fn code_point(text: &str) -> Result<u8, String> {
             .map(|(class, drop)| class * 8 + drop * 2),
         number => number.parse().ok().filter(|point| *point < 64),
     };
-    point.ok_or_else(|| format!("`{text}`: write a code point, 0 to 63, or its name, e.g. ef, af41, cs1 or le"))
+    point.ok_or_else(|| format!("`{text}`: write a DSCP, 0 to 63, or its name, e.g. ef, af41, cs1 or le"))
 }
 
-/// What a type has of its own accord, and of these flags.
+/// The defaults of a type, with these flags.
 pub(super) fn defaults<T: clap::Args>(flags: [&str; 2]) -> T {
     let command = T::augment_args(clap::Command::new("")).no_binary_name(true);
     let matches = command.try_get_matches_from(flags);
@@ -97,7 +97,7 @@ mod tests {
             assert_eq!(code_point(text), Ok(expected), "{text}");
         }
         for text in ["64", "-1", "cs8", "af14", "af51", "af1", "cs", "express", "a\u{e9}1"] {
-            let refusal = format!("`{text}`: write a code point, 0 to 63, or its name, e.g. ef, af41, cs1 or le");
+            let refusal = format!("`{text}`: write a DSCP, 0 to 63, or its name, e.g. ef, af41, cs1 or le");
             assert_eq!(code_point(text), Err(refusal));
         }
     }
@@ -106,7 +106,7 @@ mod tests {
     fn a_duration_is_some_time() {
         assert_eq!(duration("15ms"), Ok(Duration::from_millis(15)));
         for text in ["0", "0s"] {
-            assert_eq!(duration(text), Err(format!("`{text}`: no time at all; write e.g. 60s")));
+            assert_eq!(duration(text), Err(format!("`{text}`: must be longer than 0, e.g. 60s")));
         }
         assert_eq!(duration("15"), Err("15".parse::<Span>().unwrap_err().to_string()));
     }

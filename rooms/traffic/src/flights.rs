@@ -1,4 +1,4 @@
-//! The times of single messages, for those who must know what happened during each.
+//! The times of single messages, for analysis of events during each.
 
 use weir_program::clock::Nanos;
 
@@ -7,16 +7,16 @@ use weir_program::clock::Nanos;
 pub struct Flight {
     /// Its number.
     pub number: u64,
-    /// When it was due to be sent; without the probe's extension, when it was sent.
+    /// Its due time; without the probe's extension, its send time.
     pub intended: Nanos,
-    /// The send call.
+    /// The time of the send call.
     pub sent: Nanos,
-    /// The receive call's return.
+    /// The return of the receive call.
     pub received: Nanos,
 }
 
 impl Flight {
-    /// From when it was due to when it was received.
+    /// Time from due to received.
     pub fn late(&self) -> Nanos {
         self.received.saturating_sub(self.intended)
     }
@@ -25,8 +25,8 @@ impl Flight {
 /// A message that was sent, in ns of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// When it was due.
+    /// Its due time.
     pub intended: Nanos,
-    /// The send call.
+    /// The time of the send call.
     pub sent: Nanos,
 }

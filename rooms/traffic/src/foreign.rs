@@ -1,5 +1,4 @@
-//! What reads text and bytes that others write, as far as it is not public anyway, for the targets in fuzz/ and nobody
-//! else.
+//! Private parsers of untrusted input, public only for the targets in fuzz/.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use crate::receiver::sessions::Sessions;
 use crate::reverse::lines::{First, Line};
 use crate::{Exchange, ReceiveReport, ReceiverSettings};
 
-/// The session, number and length of each message of a stream that comes in these pieces; `None`: it is not ours.
+/// The session, number and length of each message of a stream in these pieces. `None`: it is not ours.
 pub fn stream<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<(u16, u32, usize)>> {
     let (mut frames, mut messages) = (Frames::default(), Vec::new());
     for piece in pieces {
@@ -21,7 +20,7 @@ pub fn stream<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<(u16
     Some(messages)
 }
 
-/// The account of datagrams that came at these times after one another, in nanoseconds.
+/// The ledger of datagrams with these times between them, in nanoseconds.
 pub fn sessions<'a>(datagrams: impl IntoIterator<Item = (u64, &'a [u8])>) -> Option<ReceiveReport> {
     let exchange = Exchange::new(Duration::ZERO).ok()?;
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 7));
@@ -38,7 +37,7 @@ pub fn sessions<'a>(datagrams: impl IntoIterator<Item = (u64, &'a [u8])>) -> Opt
     Some(sessions.into_report())
 }
 
-/// Reads a line of a control connection; what is one comes back as it was written.
+/// Reads a line of a control connection, and writes it again.
 pub fn line(text: &[u8]) {
     if let Ok(first) = serde_json::from_slice::<First>(text) {
         let again = serde_json::to_vec(&first).ok().and_then(|text| serde_json::from_slice(&text).ok());

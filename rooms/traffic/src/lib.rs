@@ -1,10 +1,10 @@
 //! Numbered, timestamped messages from a [`Sender`] to a [`Receiver`], over UDP, TCP or QUIC.
 //!
 //! Every message starts with a probe header ([`weir_wire::probe`]): session, sequence number, intended and actual send
-//! time. The sender paces them for a *window* that starts with the first one; the receiver tells what arrived, within
-//! the window and in the *drain* behind it, in which order, how often and after which delay. Where both ends live in
-//! one process (the lab), an [`Exchange`] tells the receiver the window and the number of messages sent, so that
-//! nothing about the experiment travels through the impaired path.
+//! time. The sender paces them for a *window* that starts with the first one; the receiver reports what arrived, within
+//! the window and in the *drain* after it, in which order, how often and with which delay. If both ends are in
+//! one process (the lab), an [`Exchange`] gives the receiver the window and the number of messages sent, so that
+//! no control data travels through the impaired path.
 //!
 //! Sockets are created by [`Sender::open`] and [`Receiver::bind`] in the network namespace of the calling thread, and
 //! stay there; `run` may be called on any thread. Plain threads, non-blocking sockets, `ppoll`; nothing is allocated

@@ -1,4 +1,4 @@
-//! What the two ends have seen.
+//! The reports of both ends.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,95 +10,94 @@ use weir_stats::{DelayRecorder, Distribution};
 
 use crate::{Departure, ErrorCount, Flight, Flow, SequenceSet, Window};
 
-/// What a [`Sender`](super::Sender) has done.
+/// The report of a [`Sender`](super::Sender).
 #[derive(Debug, Default)]
 pub struct SendReport {
-    /// Messages wholly handed to the kernel (QUIC: to quinn). They carry the sequence numbers from 0 to `sent` - 1.
+    /// Messages completely handed to the kernel (QUIC: to quinn). Their sequence numbers are 0 to `sent` - 1.
     pub sent: u64,
-    /// Their bytes, headers of the transport not counted.
+    /// Their bytes, without transport headers.
     pub sent_bytes: u64,
-    /// TCP and QUIC: how long connecting took; `None`: UDP, or never connected (see `errors`).
+    /// TCP and QUIC: time to connect. `None`: UDP, or never connected (see `errors`).
     pub connect: Option<Duration>,
-    /// What it drew at its start; 0: its messages have no room for it.
+    /// Random number of its run; 0: its messages are too short for it.
     pub incarnation: u32,
-    /// The planned window; `None`: nothing was sent.
+    /// The planned window. `None`: nothing was sent.
     pub window: Option<Window>,
-    /// From the first send call to the end of the window, or to the stop, the count or the error that ended it before, or to
-    /// the last message where that was sent behind it. Zero if nothing was sent.
+    /// Time from the first send call to the end of the window, or to an earlier stop, count or error, or to the last
+    /// message if it was sent after the window. Zero if nothing was sent.
     pub used: Duration,
-    /// `schedule`: messages that were due in this time; `None`: the pacing has no schedule.
+    /// `schedule`: messages due in this time. `None`: the pacing has no schedule.
     pub due: Option<u64>,
-    /// The first send call.
+    /// Time of the first send call.
     pub first_send: Option<Nanos>,
-    /// The last send call.
+    /// Time of the last send call.
     pub last_send: Option<Nanos>,
     /// Time spent waiting for a full send buffer.
     pub blocked: Duration,
-    /// `schedule`: how much later than intended the send calls were.
+    /// `schedule`: lateness of the send calls.
     pub lateness: Distribution,
-    /// TCP, QUIC streams: bytes of the last message, of which not all was handed over in time: before the window ended, or
-    /// before the drain did if the end is announced.
+    /// TCP, QUIC streams: bytes of the last message if it was not completely handed over in time: before the window
+    /// ended, or before the drain did if the end is announced.
     pub partial_bytes: u64,
-    /// What went wrong, by operation and kind.
+    /// Errors, by operation and kind.
     pub errors: Vec<ErrorCount>,
     /// TCP: the connection when the drain ended, just before it was closed.
     pub tcp_after_drain: Option<TcpInfo>,
-    /// QUIC: packets that quinn declared lost (RFC 9002, section 6), from the handshake to the end of the drain. What
-    /// stream data they held was sent again, datagrams were not. `None`: another transport, or never connected.
+    /// QUIC: packets that quinn declared lost (RFC 9002, section 6), from the handshake to the end of the drain. Their
+    /// stream data was retransmitted, datagrams were not. `None`: another transport, or never connected.
     pub lost_packets: Option<u64>,
-    /// QUIC datagrams: bytes that quinn kept for messages that had not left when the drain was over.
+    /// QUIC datagrams: bytes of messages still in quinn when the drain was over.
     pub left_behind: u64,
-    /// QUIC datagrams: messages that quinn had taken and that had not left when the drain was over.
+    /// QUIC datagrams: messages still in quinn when the drain was over.
     pub never_left: u64,
-    /// QUIC: whether the peer had acknowledged everything when the drain was over; of datagrams, something behind the last of
-    /// them. `None`: another transport, or nothing was drained.
+    /// QUIC: whether the peer had acknowledged everything when the drain was over; for datagrams, something after the
+    /// last of them. `None`: another transport, or nothing was drained.
     pub acknowledged: Option<bool>,
-    /// UDP: announcements of the end, that the kernel took; not in `sent`.
+    /// UDP: announcements of the end that the kernel accepted; not in `sent`.
     pub announcements: u64,
     /// The sender's own address, as the kernel chose it.
     pub local: Option<SocketAddr>,
-    /// SO_SNDBUF as the kernel granted it (twice what was asked for), bytes; QUIC: quinn's send window.
+    /// Effective SO_SNDBUF (twice the requested size), bytes; QUIC: quinn's send window.
     pub send_buffer: Option<usize>,
-    /// The messages by sequence number, if they were to be kept.
+    /// The messages by sequence number, if requested.
     pub departures: Vec<Departure>,
     /// Whether a stop ended the window early.
     pub stopped: bool,
 }
 
-/// What a [`Receiver`](super::Receiver) has seen.
+/// The report of a [`Receiver`](super::Receiver).
 #[derive(Debug, Default)]
 pub struct ReceiveReport {
-    /// One entry a sender and session, in the order of their first message.
+    /// One entry per sender and session, in the order of their first message.
     pub sessions: Vec<SessionReport>,
-    /// Datagrams, or on TCP connections, that were not ours: counted and otherwise left alone. A session other than
-    /// the one asked for is foreign, too.
+    /// Datagrams, or TCP connections, that were not ours: counted and otherwise ignored. So are sessions other than the
+    /// requested one.
     pub foreign: u64,
-    /// Announced ends of sessions of which nothing else had come, in no other count.
+    /// Announced ends of sessions without messages; in no other count.
     pub ends_alone: u64,
-    /// How often a session gave way to another. What came of it is not in `sessions`.
+    /// How often a session was evicted. Its results are not in `sessions`.
     pub evicted: u64,
-    /// Messages of these, of all kinds.
+    /// Messages of evicted sessions, of all kinds.
     pub evicted_messages: u64,
-    /// What was counted of them.
+    /// Their sums.
     pub evicted_total: Total,
     /// Connections accepted (TCP, QUIC).
     pub connections: u64,
-    /// TCP: of these, senders' that had fallen silent and were closed since there was no room for another.
+    /// TCP: of these, silent senders' connections that were closed to make room.
     pub evicted_connections: u64,
-    /// TCP, QUIC streams: bytes at the end of connections that were no whole message.
+    /// TCP, QUIC streams: bytes of incomplete messages at the end of connections.
     pub partial_bytes: u64,
-    /// Datagrams the kernel dropped at this socket (SK_MEMINFO_DROPS); `None`: TCP, or the kernel does not tell.
+    /// Datagrams the kernel dropped at this socket (SK_MEMINFO_DROPS). `None`: TCP, or the kernel does not report it.
     pub socket_drops: Option<u64>,
-    /// UDP: of what came when it had ended, what the kernel had dropped and counted by the time it was told; not in
-    /// `socket_drops`.
+    /// UDP: datagrams after its end that the kernel had dropped and counted by then; not in `socket_drops`.
     pub late_drops: u64,
-    /// SO_RCVBUF as the kernel granted it (twice what was asked for), bytes.
+    /// Effective SO_RCVBUF (twice the requested size), bytes.
     pub receive_buffer: Option<usize>,
-    /// What was sent to those that asked for it, in the order in which they ended.
+    /// Results of reverse flows, in the order of their ends.
     pub reverse: Vec<Flow>,
-    /// Requests for messages that were refused.
+    /// Refused requests for messages.
     pub refused: u64,
-    /// What went wrong, by operation and kind.
+    /// Errors, by operation and kind.
     pub errors: Vec<ErrorCount>,
     /// When `run` was called.
     pub started: Nanos,
@@ -109,24 +108,24 @@ pub struct ReceiveReport {
 }
 
 impl SendReport {
-    /// Messages that were due and were not sent.
+    /// Scheduled messages that were not sent.
     pub fn shortfall(&self) -> u64 {
         self.due.unwrap_or(0).saturating_sub(self.sent)
     }
 
-    /// TCP: segments sent again. QUIC: packets declared lost. `None`: another transport, or never connected.
+    /// TCP: retransmitted segments. QUIC: packets declared lost. `None`: another transport, or never connected.
     pub fn sent_again(&self) -> Option<u64> {
         self.tcp_after_drain.map(|info| info.retransmits.into()).or(self.lost_packets)
     }
 }
 
 impl ReceiveReport {
-    /// The only session's report; `None` if there is none. Of several, that with the most messages.
+    /// The session's report, or `None`. Of several, that with the most messages.
     pub fn main_session(&self) -> Option<&SessionReport> {
         self.sessions.iter().max_by_key(|session| session.delivered)
     }
 
-    /// All sessions together, those that gave way to others included.
+    /// The sum of all sessions, including evicted ones.
     pub fn total(&self) -> Total {
         let mut total = self.evicted_total;
         self.sessions.iter().for_each(|session| total.add(session));
@@ -137,27 +136,27 @@ impl ReceiveReport {
 /// Sums over sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Total {
-    /// How many.
+    /// Their number.
     pub sessions: u64,
-    /// Times that one ended, or gave way, without an announced end.
+    /// How often one ended or was evicted without an announced end.
     #[serde(skip)]
     pub open: u64,
-    /// Messages sent, at least, see [`SessionReport::sent_at_least`].
+    /// Lower bound of sent messages, see [`SessionReport::sent_at_least`].
     pub sent_at_least: u64,
     /// Messages received, duplicates not counted.
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
-    /// Sent at least, and not received.
+    /// Messages lost: the lower bound of sent ones minus the received ones.
     pub lost: u64,
-    /// Messages received again.
+    /// Duplicates.
     pub duplicated: u64,
-    /// Messages behind one with a higher number.
+    /// Messages after one with a higher number.
     pub reordered: u64,
-    /// When the first message came; `None`: none did.
+    /// When the first message came. `None`: none did.
     #[serde(skip)]
     pub first_arrival: Option<Nanos>,
-    /// When the last new one did.
+    /// When the last new one came.
     #[serde(skip)]
     pub last_arrival: Option<Nanos>,
 }
@@ -166,7 +165,7 @@ impl Total {
     /// Adds a session.
     pub fn add(&mut self, session: &SessionReport) {
         let sent = session.sent_at_least().saturating_sub(session.before);
-        // One that has come back was counted when it gave way.
+        // A session that has come back was counted at its eviction.
         self.sessions += u64::from(session.before == 0);
         self.open += u64::from(session.announced.is_none());
         self.sent_at_least += sent;
@@ -189,13 +188,13 @@ pub enum Ended {
     /// The stop was set.
     #[default]
     Stopped,
-    /// Everything sent has arrived.
+    /// Every sent message has arrived.
     Complete,
     /// The drain or the duration was over.
     Deadline,
-    /// Nothing had come for the idle time, while the end of a session was not announced.
+    /// Nothing came for the idle time, before the end of a session was announced.
     Idle,
-    /// TCP, QUIC: every connection was closed, and the sender of this process had ended, or ends were not announced.
+    /// TCP, QUIC: every connection was closed, and this process's sender had ended, or ends were not announced.
     Closed,
     /// The socket failed (see `errors`).
     Failed,
@@ -204,56 +203,57 @@ pub enum Ended {
 /// The messages of one sender and session.
 #[derive(Debug)]
 pub struct SessionReport {
-    /// Where they last came from.
+    /// Their latest source address.
     pub peer: SocketAddr,
     /// Session number.
     pub session: u16,
-    /// What the sender drew at its start; 0: unknown, messages were too short to tell.
+    /// Random number of the sender's run; 0: unknown, messages were too short.
     pub incarnation: u32,
     /// Messages received, duplicates not counted.
     pub delivered: u64,
-    /// Of them, those received within the window; equal to `delivered` where the window is unknown.
+    /// Of these, those received within the window; all if the window is unknown.
     pub in_window: u64,
     /// Bytes of the delivered messages.
     pub delivered_bytes: u64,
-    /// Messages received again.
+    /// Duplicates.
     pub duplicates: u64,
-    /// Messages that arrived behind one with a higher number.
+    /// Messages that arrived after one with a higher number.
     pub reordered: u64,
-    /// Messages so far behind that nobody knows whether they are duplicates; not in `delivered`.
+    /// Messages too late to know whether they are duplicates; not in `delivered`.
     pub stale: u64,
-    /// The numbers received.
+    /// The received numbers.
     pub numbers: SequenceSet,
-    /// Messages before its first one, where it may have given way before: sums count those that came then. 0: it has not.
+    /// Messages before its first one, if it may have been evicted before: sums count those that came then. 0: it was
+    /// not.
     pub before: u64,
-    /// The sender's count, as its end announced it.
+    /// The sender's announced count.
     pub announced: Option<u64>,
-    /// Announcements of the end that came; not in `delivered`.
+    /// Received announcements of the end; not in `delivered`.
     pub announcements: u64,
-    /// Announced ends that what came contradicts: forged, or of another run of the sender; in none of the other counts.
+    /// Announced ends that contradict the messages: forged, or of another run of the sender; in none of the other
+    /// counts.
     pub contradicted: u64,
-    /// Whether the sender has our clock ([`clock::id`](weir_program::clock::id)), so that delays are exact; if it has
-    /// another one none is known. `None`: messages too short to tell, whose delays are recorded as if it were ours.
+    /// Whether the sender has our clock ([`clock::id`](weir_program::clock::id)), so that delays are exact; with
+    /// another clock none is known. `None`: messages too short to know; their delays assume our clock.
     pub same_machine: Option<bool>,
     /// Arrival of the first message.
     pub first_arrival: Nanos,
     /// Arrival of the last new message.
     pub last_arrival: Nanos,
-    /// Messages that were received before they were sent, by the clock that they claim to share with ours; without a delay.
+    /// Messages received before they were sent, although they claim to share our clock; without a delay.
     pub negative: u64,
-    /// How much the time between messages changes on the way, ns, smoothed (RFC 3550, section 6.4.1). It needs no common
-    /// clock.
+    /// Smoothed change of the time between messages on the way, ns (RFC 3550, section 6.4.1). Needs no common clock.
     pub jitter_ns: f64,
-    /// From the actual send call to the return of the receive call, of delivered messages. Without meaning unless
-    /// it is `same_machine`.
+    /// From the actual send call to the return of the receive call, of delivered messages. Invalid unless it is
+    /// `same_machine`.
     pub delays: DelayRecorder,
-    /// The first of the single messages, in the order of arrival, if they were to be kept.
+    /// The first messages one by one, in the order of arrival, if requested.
     pub flights: Vec<Flight>,
 }
 
 impl SessionReport {
-    /// That of a session whose first message came at the time `at`, before it is counted. Its delays are cut into batches
-    /// of a window of this length.
+    /// The report of a session whose first message came at the time `at`, before it is counted. Its delays are divided
+    /// into batches of a window of this length.
     pub fn new(peer: SocketAddr, session: u16, at: Nanos, window: Duration) -> Self {
         Self {
             peer,
@@ -280,38 +280,38 @@ impl SessionReport {
         }
     }
 
-    /// Messages that were sent at least: the announced number, or the highest one seen and all before it.
+    /// Lower bound of sent messages: the announced number, or the highest one seen plus all before it.
     pub fn sent_at_least(&self) -> u64 {
         self.announced.unwrap_or(0).max(self.numbers.end())
     }
 }
 
-/// What came in an interval, of all sessions. Times are seconds since the first message.
+/// The messages of all sessions in an interval. Times are seconds since the first message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Interval {
-    /// When it began.
+    /// Its start.
     pub start_s: f64,
-    /// When it was over.
+    /// Its end.
     pub end_s: f64,
-    /// Messages sent the other way, where both ends may send.
+    /// Messages sent the other way, if both ends may send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent: Option<u64>,
     /// Messages received, duplicates not counted.
     pub received: u64,
-    /// By how many more the highest numbers rose; negative where those that had been missing came late.
+    /// The advance of the highest numbers minus the received messages; negative if missing ones arrived late.
     pub lost: i64,
-    /// Messages received again.
+    /// Duplicates.
     pub duplicated: u64,
-    /// Messages behind one with a higher number.
+    /// Messages after one with a higher number.
     pub reordered: u64,
-    /// Payload bits of those received.
+    /// Payload bits per second of those received.
     pub mbit_per_s: f64,
-    /// Mean delay, of senders with our clock; `None`: nothing came of these.
+    /// Mean delay, of senders with our clock. `None`: nothing came from these.
     pub delay_mean_us: Option<f64>,
     /// The largest of these delays.
     pub delay_max_us: Option<f64>,
-    /// [`SessionReport::jitter_ns`], the mean over the sessions of which something came; `None`: nothing did, or the
-    /// interval was cut off by the end.
+    /// [`SessionReport::jitter_ns`], the mean over the sessions with messages. `None`: there were none, or the end cut
+    /// off the interval.
     pub jitter_us: Option<f64>,
 }
 

@@ -1,11 +1,11 @@
-//! Which numbers of a sequence have arrived.
+//! The received numbers of a sequence.
 
 use std::ops::Range;
 
-/// A set of sequence numbers that remembers the last of them one by one, [`SequenceSet::SPAN`] unless told otherwise.
+/// A set of sequence numbers that remembers the latest ones one by one, by default [`SequenceSet::SPAN`].
 #[derive(Clone, Debug)]
 pub struct SequenceSet {
-    /// One bit a number, at number % span. Grows up to that many bits.
+    /// One bit per number, at number % span. Grows up to the span.
     bits: Vec<u64>,
     /// Numbers below it are forgotten.
     start: u64,
@@ -17,12 +17,12 @@ pub struct SequenceSet {
     span: u64,
 }
 
-/// What a number was when it came.
+/// The class of a number on arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// The highest so far.
     New,
-    /// Not seen before, and behind a higher one.
+    /// Not seen before, and after a higher one.
     Reordered,
     /// Seen before.
     Duplicate,
@@ -31,7 +31,7 @@ pub enum Arrival {
 }
 
 impl SequenceSet {
-    /// Numbers remembered one by one: 3.5 s of 300,000 messages a second, in 128 KiB.
+    /// Numbers remembered one by one: 3.5 s of 300,000 messages per second, in 128 KiB.
     pub const SPAN: u64 = 1 << 20;
 
     /// The empty set.
@@ -39,12 +39,12 @@ impl SequenceSet {
         Self::with_span(Self::SPAN)
     }
 
-    /// The empty set, of a shorter memory: a power of two, at least 1024.
+    /// The empty set, with a shorter memory: a power of two, at least 1024.
     pub(super) fn with_span(span: u64) -> Self {
         Self { bits: vec![0; 16], start: 0, end: 0, len: 0, span }
     }
 
-    /// Adds a number and tells what it was.
+    /// Adds a number and returns its class.
     pub fn insert(&mut self, number: u64) -> Arrival {
         if number < self.start {
             return Arrival::Stale;
@@ -94,7 +94,7 @@ impl SequenceSet {
         (self.start == 0).then(|| (0..sent).filter(|&number| !self.contains(number)).collect())
     }
 
-    /// The whole number that `low` are the lower 32 bits of: the one nearest to the highest seen.
+    /// The full number with the lower 32 bits `low`: the one nearest to the highest seen.
     pub fn expand(&self, low: u32) -> u64 {
         let expected = self.end;
         let ahead = low.wrapping_sub(expected as u32) as i32;
@@ -106,7 +106,7 @@ impl SequenceSet {
     fn advance(&mut self, end: u64) {
         let capacity = self.bits.len() as u64 * 64;
         if end > capacity && capacity < self.span {
-            // Bits keep their place as long as nothing has wrapped, which starts at full size.
+            // Bits keep their place until the first wrap, which happens only at full size.
             let words = end.next_power_of_two().min(self.span) / 64;
             self.bits.resize(words as usize, 0);
         }

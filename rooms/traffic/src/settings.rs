@@ -1,4 +1,4 @@
-//! What a sender and a receiver are told to do.
+//! Settings of a sender and a receiver.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,18 +16,18 @@ use weir_wire::probe;
 
 use crate::{TrafficError, flags, quic};
 
-/// What carries the messages.
+/// Transport protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// One datagram a message.
+    /// One datagram per message.
     #[default]
     Udp,
-    /// One connection; messages are framed by their length.
+    /// One connection; messages are framed by length.
     Tcp,
     /// One QUIC connection with one stream; messages are framed as over TCP.
     Quic,
-    /// One QUIC connection; one QUIC datagram (RFC 9221) a message.
+    /// One QUIC connection; one QUIC datagram (RFC 9221) per message.
     QuicDatagram,
 }
 
@@ -42,23 +42,23 @@ impl Transport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Pacing {
-    /// The interval after the previous one was sent, as a script does that sends and sleeps.
+    /// Wait one interval after each send, like a script that sends and sleeps.
     #[default]
     Sleep,
-    /// At start + n x interval, whatever happened before; a late message is sent at once and keeps its intended time.
+    /// Send at fixed times; a late message leaves at once and keeps its due time.
     Schedule,
 }
 
 /// What a [`Sender`](super::Sender) does; most of it is a flag of `weir send`.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct SenderSettings {
-    /// Where the receiver listens, e.g. 192.0.2.7:5000 or host.example:5000.
+    /// Address or host name, and port, of the receiver, e.g. 192.0.2.7:5000.
     #[arg(long, value_name = "ADDR:PORT", value_parser = flags::endpoint)]
     pub to: SocketAddr,
-    /// What carries the messages.
+    /// Transport protocol.
     #[arg(long, value_enum, default_value = "udp")]
     pub transport: Transport,
-    /// Bytes of a message, its header included: at least 16B, over TCP and QUIC streams 40B.
+    /// Message size with its header: min 16B, over TCP and QUIC streams 40B.
     #[arg(long = "payload", value_name = "SIZE", value_parser = flags::bytes, default_value = "1000B")]
     pub payload_bytes: usize,
     /// Time between messages.
@@ -67,70 +67,68 @@ pub struct SenderSettings {
     /// When the next message is due.
     #[arg(skip)]
     pub pacing: Pacing,
-    /// UDP, by schedule: wake up once in this time and send in one batch what has become due, each message late by up to
-    /// this time, for rates that a call a message cannot reach; 0: each message alone.
+    /// UDP by schedule: send due messages in one batch per SPAN; 0: one by one.
     #[arg(long, value_name = "SPAN", value_parser = flags::span, default_value = "0s")]
     pub quantum: Duration,
-    /// UDP: most messages in one call (sendmmsg), each a datagram of its own, never joined (UDP_SEGMENT). They leave as
-    /// they are due, or, with an `interval` of zero, one call behind the other; what has not left by the end of the
-    /// window never does. `None`: as `quantum` says.
+    /// UDP: max messages per call (sendmmsg), each its own datagram, never joined (UDP_SEGMENT). They leave when due, or
+    /// call after call if `interval` is zero. Messages left over when the window ends are not sent. `None`: as `quantum`
+    /// says.
     #[arg(skip)]
     pub batch: Option<NonZeroUsize>,
-    /// How long to send (not 0) [default: 60s, with --count: until that].
+    /// Time to send, not 0 [default: 60s, with --count: no limit].
     #[arg(long, value_name = "SPAN", value_parser = flags::duration, default_value = "60s", hide_default_value = true)]
     #[arg(default_value_if("count", ArgPredicate::IsPresent, "36500d"))]
     pub duration: Duration,
-    /// How many messages to send, each of the senders.
+    /// Number of messages that each sender sends.
     #[arg(long, short = 'n', value_name = "MESSAGES", value_parser = flags::one_or_more::<NonZeroU64>)]
     pub count: Option<NonZeroU64>,
-    /// UDP by [`Pacing::Schedule`]: how long behind the window messages are sent that were due in it. What has not left by
-    /// then never does.
+    /// UDP by [`Pacing::Schedule`]: time after the window in which messages that were due in it are still sent.
     #[arg(skip)]
     pub overtime: Duration,
-    /// Number that tells these messages from another sender's [default: a random one].
+    /// Session number, which identifies the sender [default: random].
     #[arg(long, default_value_t = random_session(), hide_default_value = true)]
     pub session: u16,
-    /// Address and port to send from, e.g. 0.0.0.0:4000 to fix the port alone.
+    /// Local address and port, e.g. 0.0.0.0:4000 to set only the port.
     #[arg(long, value_name = "ADDR:PORT", value_parser = flags::endpoint)]
     pub from: Option<SocketAddr>,
-    /// Differentiated services code point of the packets, a number or a name, e.g. 46 or ef (UDP, TCP).
+    /// UDP, TCP: DSCP of the packets, a number or a name, e.g. 46 or ef.
     #[arg(long, value_name = "POINT", value_parser = flags::code_point)]
     pub dscp: Option<u8>,
-    /// TTL or hop limit of the packets [default: the host's, multicast: 1].
+    /// TTL or hop limit of the packets [default: the host's; multicast: 1].
     #[arg(long, value_name = "HOPS", value_parser = clap::value_parser!(u8).range(1..))]
     pub ttl: Option<u8>,
-    /// Interface to send through, e.g. for a multicast group [default: where a route leads].
+    /// Interface to send through, e.g. for a multicast group [default: by route].
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
-    /// TCP, QUIC: congestion control, e.g. cubic or bbr [default: the host's, QUIC: cubic].
+    /// TCP, QUIC: congestion control, e.g. bbr [default: the host's; QUIC: cubic].
     #[arg(long, value_name = "NAME")]
     pub congestion: Option<String>,
-    /// TCP: send small segments at once (switches Nagle's algorithm off).
+    /// TCP: send small segments at once (disable Nagle's algorithm).
     #[arg(long)]
     pub nodelay: bool,
-    /// TCP, QUIC: how long connecting may take; with --reverse or --bidir, connecting and the receiver's answer.
+    /// Max time to connect; with --reverse or --bidir also to get the answer.
     #[arg(long, value_name = "SPAN", value_parser = flags::span, default_value = "10s")]
     pub connect_timeout: Duration,
-    /// TCP, QUIC: how long to wait, when all is sent, until the receiver has it.
+    /// TCP, QUIC: max time to wait for delivery after the last message.
     #[arg(long, value_name = "SPAN", value_parser = flags::span, default_value = "10s")]
     pub drain: Duration,
-    /// Send buffer to ask for (SO_SNDBUF) [default: the kernel's, QUIC: 4 MiB that quinn keeps].
+    /// Send buffer to request (SO_SNDBUF) [default: the kernel's; QUIC: 4 MiB].
     #[arg(long, value_name = "SIZE", value_parser = flags::buffer)]
     pub send_buffer: Option<usize>,
-    /// Whether to announce the number of messages behind the last one, for a receiver in another process.
+    /// Whether to announce the number of messages after the last one, for a receiver in another process.
     #[arg(skip)]
     pub announce: bool,
-    /// UDP, not in batches: whether to count all that the network reports about datagrams, also that a host cannot be reached,
-    /// which the kernel keeps to itself otherwise (IP_RECVERR).
+    /// UDP, not in batches: whether to count all ICMP errors, including unreachable hosts, which the kernel reports only with
+    /// IP_RECVERR.
     #[arg(skip)]
     pub reports: bool,
-    /// Of how many messages it is kept when they were due and sent (16 bytes each).
+    /// Max messages whose due and send times are kept (16 bytes each).
     #[arg(skip)]
     pub keep_departures: usize,
 }
 
 impl SenderSettings {
-    /// Messages that an end should keep the times of: 64 MiB, at a receiver 128 MiB.
+    /// Max messages whose times an end should keep: 64 MiB, at a receiver 128 MiB.
     pub const MOST_DEPARTURES: usize = 1 << 22;
 
     /// The defaults: 1000 bytes every 10 ms over UDP for 60 s.
@@ -145,17 +143,17 @@ impl SenderSettings {
         self.transport == Transport::Udp && (self.batch.is_some() || spaced)
     }
 
-    /// Whether the kernel may be handed runs to cut.
+    /// Whether the kernel may get several messages in one buffer to split (UDP_SEGMENT).
     pub(super) fn in_runs(&self) -> bool {
         self.in_batches() && self.batch.is_none()
     }
 
-    /// Whether the network's reports are read.
+    /// Whether ICMP errors are read.
     pub(super) fn reads_reports(&self) -> bool {
         self.reports && self.transport == Transport::Udp && !self.in_batches()
     }
 
-    /// Refuses what no socket could do.
+    /// Refuses settings that no socket can have.
     pub fn validate(&self) -> Result<(), TrafficError> {
         let (shortest, longest) = match (self.transport, self.to) {
             // A message on a stream says its own length.
@@ -167,7 +165,7 @@ impl SenderSettings {
         if !(shortest..=longest).contains(&self.payload_bytes) {
             let (bytes, transport) = (self.payload_bytes, self.transport);
             return Err(TrafficError::Refused(format!(
-                "payload of {bytes}B: a message over {transport} has between {shortest}B and {longest}B"
+                "payload of {bytes}B: a message over {transport} has {shortest}B to {longest}B"
             )));
         }
         if let Some(from) = self.from
@@ -183,65 +181,64 @@ impl SenderSettings {
 /// What a [`Receiver`](super::Receiver) does; some of it is a flag of `weir recv`.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct ReceiverSettings {
-    /// Where to listen; port 0 lets the kernel choose.
+    /// Address and port to listen on; port 0: the kernel chooses.
     #[arg(long, value_name = "ADDR:PORT", value_parser = flags::endpoint)]
     pub listen: SocketAddr,
-    /// What carries the messages.
+    /// Transport protocol.
     #[arg(long, value_enum, default_value = "udp")]
     pub transport: Transport,
-    /// Count this session alone.
+    /// Count only this session.
     #[arg(long)]
     pub session: Option<u16>,
-    /// Count senders in this network, or at this address, alone, e.g. 192.0.2.0/24. Repeatable.
+    /// Count only senders in this network or at this address. Repeatable.
     #[arg(long, value_name = "NETWORK", value_parser = flags::network)]
     pub from: Vec<IpNet>,
-    /// Senders and sessions told apart at once; the one heard least lately gives way to one too many, and is counted.
-    // They take 200 MB at most.
+    /// Max sessions tracked at once; beyond it the longest silent one is evicted.
+    // They take at most 200 MB.
     #[arg(long, value_name = "SESSIONS", value_parser = flags::one_or_more::<NonZeroUsize>, default_value = "10000")]
     pub sessions: NonZeroUsize,
-    /// UDP: multicast groups to join. Other receivers of the machine may then listen at the same address.
+    /// UDP: multicast groups to join. Other receivers on the machine may then listen on the same address.
     #[arg(skip)]
     pub groups: Vec<Membership>,
-    /// Receive buffer to ask for (SO_RCVBUF) [default: the kernel's, QUIC: 4 MiB].
+    /// Receive buffer to request (SO_RCVBUF) [default: the kernel's; QUIC: 4 MiB].
     #[arg(long, value_name = "SIZE", value_parser = flags::buffer)]
     pub receive_buffer: Option<usize>,
-    /// UDP: bytes of the longest datagram that may come; longer ones are foreign. Memory for 64 of these is kept.
+    /// UDP: max bytes of a datagram; longer ones are foreign. There are 64 buffers of this size.
     #[arg(skip = 65_536_usize)]
     pub longest: usize,
-    /// UDP: a reader that stops reading again and again, as one does that another program keeps from running; `None`:
-    /// it does not.
+    /// UDP: how a reader repeatedly stops reading, as if another program kept it from running. `None`: it does not.
     #[arg(skip)]
     pub stall: Option<Stall>,
-    /// Of how many messages of all sessions the times are kept one by one (32 bytes each).
+    /// Max messages of all sessions whose times are kept one by one (32 bytes each).
     #[arg(skip)]
     pub keep_flights: usize,
     /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
     #[command(flatten)]
     pub until: Until,
-    /// What is sent to those that ask for messages; `None`: nothing, and no datagram ever leaves.
+    /// Limits for sending to clients that ask for messages. `None`: it never sends.
     #[arg(skip)]
     pub reverse: Option<ReverseSettings>,
 }
 
-/// What a receiver sends, at most, to those that ask it to.
+/// Limits for sending to clients that ask for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 #[group(skip)]
 pub struct ReverseSettings {
-    /// Bits of IP packets a second that are sent to all of them together.
+    /// Max rate of IP packets to all reverse clients together.
     #[arg(long = "reverse-rate", value_name = "RATE", default_value = "100mbit", requires = "allow_reverse")]
     pub rate: BitRate,
-    /// How long is sent to each, at most.
+    /// Longest time to send to one client.
     #[arg(long = "reverse-duration", value_name = "SPAN", default_value = "1h", requires = "allow_reverse")]
     #[arg(id = "reverse-duration", value_parser = flags::duration)]
     pub duration: Duration,
-    /// To how many at once.
+    /// Max clients to send to at once.
     #[arg(long = "reverse-flows", value_name = "SENDERS", default_value = "16", requires = "allow_reverse")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub flows: u16,
 }
 
 impl ReceiverSettings {
-    /// Whether it takes what comes from there.
+    /// Whether it accepts messages from this peer.
     pub(super) fn admits(&self, peer: SocketAddr) -> bool {
         let address = peer.ip().to_canonical();
         self.from.is_empty() || self.from.iter().any(|network| network.contains(&address))
@@ -256,8 +253,7 @@ impl ReceiverSettings {
 /// How a reader stops reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// From the beginning of one stall to that of the next. The first one begins so long after [`Receiver::run`] was
-    /// called.
+    /// From the start of one stall to the start of the next; also from the call of [`Receiver::run`] to the first stall.
     ///
     /// [`Receiver::run`]: super::Receiver::run
     pub every: Duration,
@@ -269,26 +265,25 @@ pub struct Stall {
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 #[group(skip)]
 pub struct Until {
-    /// End after this time (not 0) at the latest, with --idle-timeout 0 not before [default: never].
+    /// Stop after this time, not 0; with --idle-timeout 0 not before [default: never].
     #[arg(long, value_name = "SPAN", value_parser = flags::duration)]
     pub duration: Option<Duration>,
-    /// End when nothing has come for this long, with status 1 if the end of a sender was not announced; 0: never. If it is
-    /// given it counts from the start, by default from the first message [default: 10s, TCP and QUIC: 2m].
+    /// Stop after this long without messages; 0: never [default: 10s; TCP, QUIC: 2m].
     #[arg(long = "idle-timeout", value_name = "SPAN", value_parser = flags::span)]
     pub idle: Option<Duration>,
-    /// The idle time also counts from the beginning, when nothing has come yet.
+    /// Whether the idle time counts from the start, before the first message.
     #[arg(skip)]
     pub idle_from_start: bool,
-    /// Every known session has announced its end, or its connection was closed, and no message has come for 1 s since.
+    /// Whether it ends 1 s after the last message, once all known sessions have announced their end or closed.
     #[arg(skip)]
     pub announced: bool,
-    /// End by announced ends only when so many senders have announced theirs.
+    /// Wait until at least this many senders have finished.
     #[arg(long, value_name = "SENDERS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub senders: u64,
-    /// How long to go on when everything sent has arrived, for duplicates still under way.
+    /// Time to wait for late duplicates once every message has arrived.
     #[arg(skip)]
     pub settle: Duration,
-    /// How long a stop waits for what is under way: all that was sent here, or else the announcements of those who send.
+    /// Time that a stop waits for messages in flight, or else for the senders' announcements.
     #[arg(skip)]
     pub under_way: Duration,
 }
@@ -300,7 +295,7 @@ impl fmt::Display for Transport {
     }
 }
 
-/// A number that another sender hardly has, too.
+/// A number that hardly any other sender has.
 fn random_session() -> u16 {
     (clock::now() >> 10) as u16 ^ std::process::id() as u16
 }

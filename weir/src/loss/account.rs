@@ -318,7 +318,7 @@ mod tests {
         std::fs::write(&file, "somebody's").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let refused = NewFile::create(&link).err().map(|error| format!("{error:#}"));
-        let why = format!("write {}: a link, which is not followed (give the file itself)", link.display());
+        let why = format!("write {}: a symbolic link. Name the file itself.", link.display());
         assert_eq!((refused, std::fs::read_to_string(&file).unwrap()), (Some(why), "somebody's".to_owned()));
         NewFile::create(&file).unwrap().write(b"ours").unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "ours");

@@ -1,4 +1,4 @@
-//! The account of the messages of one sender, for people.
+//! The report about the messages of one sender, as text.
 
 use serde_json::Value;
 use weir_program::output::say;
@@ -30,10 +30,8 @@ fn unknown_delay(account: &Account) -> Option<&'static str> {
     match account.same_machine {
         Some(true) if account.delay_mean_us.is_some() => None,
         Some(true) if account.negative_delays > Some(0) => Some("unknown"),
-        Some(false) => Some(
-            "unknown: the sender runs on another machine, or in another time namespace, whose clock cannot be compared",
-        ),
-        None if account.received > Some(0) => Some("unknown: messages below 40B do not tell whose clock they carry"),
+        Some(false) => Some("unknown: the sender has another clock (another machine or time namespace)"),
+        None if account.received > Some(0) => Some("unknown: messages below 40B do not identify the sender's clock"),
         _ => Some("unknown: nothing was received"),
     }
 }
@@ -41,8 +39,8 @@ fn unknown_delay(account: &Account) -> Option<&'static str> {
 pub(super) const LINES: &[Line<'_>] = &[
     ("sent", "{sent}"),
     ("sent", "{!sent}unknown, at least {sent_at_least}: the end was not announced"),
-    ("shortfall", "+{shortfall} messages that were due were not sent"),
-    ("received", "{!received}unknown: the other end has not reported it"),
+    ("shortfall", "+{shortfall} scheduled messages were not sent"),
+    ("received", "{!received}unknown: the other end did not report it"),
     ("received", "{received}"),
     ("lost", "{?sent}{lost} ({lost%sent_at_least} %)"),
     ("lost", "{!sent}at least {lost} ({lost%sent_at_least} %)"),
@@ -52,12 +50,12 @@ pub(super) const LINES: &[Line<'_>] = &[
     ),
     (
         "lost",
-        "{?received}{!lost}{!not_delivered}unknown: sessions gave way, and what came of this one before is in the sum alone",
+        "{?received}{!lost}{!not_delivered}unknown: this session was evicted before, and its earlier messages are only in the sum",
     ),
     ("duplicated", "{duplicated}"),
     ("reordered", "{reordered}"),
-    ("no end", "+{contradicted} announced ends contradict what came: forged, or of another run of the sender"),
-    ("too late", "+{stale}, duplicated or counted as lost"),
+    ("no end", "+{contradicted} announced ends contradict the messages: forged, or from another run of the sender"),
+    ("too late", "+{stale}, duplicates or counted as lost"),
     ("throughput", "{msgs_per_s}/s, {mbit_per_s} Mbit/s"),
     ("jitter", "{jitter_us}"),
 ];
@@ -68,10 +66,10 @@ const DELAY: &str =
 const REST: &[Line<'_>] = &[
     (
         "runs",
-        "+{duplicated}{!incarnation} duplicates may be of another run: messages below 40B do not say of which they are",
+        "+{duplicated}{!incarnation} duplicates may be from another run: messages below 40B do not identify their run",
     ),
     (
         "clock",
-        "+{negative_delays} messages were received before they were sent: the sender's clock is not ours, and no delay holds",
+        "+{negative_delays} messages arrived before they were sent: the sender has another clock, so no delay is valid",
     ),
 ];

@@ -1,4 +1,4 @@
-//! `weir recv`: what arrived of the messages of `weir send`.
+//! `weir recv`: receives the messages of `weir send` and reports what arrived.
 
 pub(crate) mod account;
 mod summary;
@@ -37,34 +37,31 @@ Examples:
   weir recv --listen 0.0.0.0:5000 --allow-reverse --reverse-rate 20mbit
   weir recv --listen 0.0.0.0:5000 --join 232.1.1.1@eth0 --source 192.0.2.7
 
-Ends when every sender seen has announced its end, after the idle timeout or the duration, or at
-Ctrl-C, and then prints one account a sender. Exit status 1 if it ended by silence while the end of a
-sender was not announced. A sender on another machine has another clock: its one-way delay is not
-claimed.")]
+Stops when every sender has finished, after the idle timeout or the duration, or at Ctrl-C, and
+prints one report per sender. A given --idle-timeout counts from the start, the default one from the
+first message. Exit status 1 if it timed out before a sender had finished. One-way delays are shown
+only for senders on this machine: others have another clock.")]
 pub(super) struct Recv {
     #[command(flatten)]
     settings: ReceiverSettings,
-    /// Multicast group to join, and the interface to join it on [default: where a route leads; a group that is listened
-    /// on is joined, too].
+    /// Multicast group to join, in addition to one in --listen. Repeatable.
     #[arg(long, value_name = "GROUP[@INTERFACE]")]
     join: Vec<Join>,
-    /// Source-specific multicast: join the groups for this sender alone.
+    /// Join the groups only for this source (SSM). Repeatable.
     #[arg(long, value_name = "ADDR")]
     source: Vec<IpAddr>,
-    /// Print a line for each interval of this length: received, lost, rate, delay, jitter.
+    /// Print one line of results per interval of this length.
     #[arg(long, value_name = "SPAN", value_parser = interval)]
     every: Option<Duration>,
-    /// Write the first 4 million messages into this file at the end: session, number, and when each was due, sent and
-    /// received, as CSV.
+    /// Write the first 4 million messages to this CSV file.
     #[arg(long, value_name = "FILE", value_parser = files::csv())]
     messages: Option<PathBuf>,
-    /// UDP, TCP: send messages to those that ask for them (`weir send --reverse`, `--bidir`), within the three limits that
-    /// follow. They ask over TCP, at the same port number [default: nothing is ever sent].
+    /// UDP, TCP: send to `weir send --reverse` and `--bidir` (opens the TCP port too).
     #[arg(long)]
     allow_reverse: bool,
     #[command(flatten)]
     reverse: ReverseSettings,
-    /// Print the account of every datagram, too, as `weir loss account` tells it from this host (UDP).
+    /// UDP: also print this host's `weir loss account` of the datagrams.
     #[arg(long, conflicts_with = "allow_reverse")]
     account: bool,
     /// Print the result as one JSON object.
@@ -76,10 +73,10 @@ impl Recv {
     pub(super) fn run(self) -> Result<Outcome> {
         let settings = self.settings();
         usage(self.check(&settings))?;
-        let stop = Stop::on_signals().context("watch for Ctrl-C")?;
-        // No sender in this process will ever open or close it.
+        let stop = Stop::on_signals().context("handle Ctrl-C")?;
+        // No sender in this process opens or closes it.
         let exchange = Exchange::new(Span::default().duration()).context("open an event descriptor")?;
-        // Before the first datagram can come, unless the kernel is to choose the port.
+        // Before the first datagram can come, unless the kernel chooses the port.
         let asked = Some(settings.listen.port()).filter(|&port| self.account && port != 0);
         let early = asked.map(OwnTraffic::follow).transpose()?;
         let receiver = Receiver::bind(&settings)?;
@@ -90,7 +87,7 @@ impl Recv {
         };
         let table = self.messages.as_deref().map(Rows::create).transpose()?;
         complain!("listening on {} {}", settings.transport, receiver.local_addr());
-        // Without it everything works but what an interface takes along.
+        // Without it, groups are not joined again on an interface that was recreated.
         let _links = Links::follow(|change| complain!("weir: {change}"));
         let (report, told) = self.receive(receiver, &exchange, &stop);
         if let Some(less) = less_buffer(&settings, &report) {
@@ -105,9 +102,9 @@ impl Recv {
         unwritten.judge(why_not.map_or(Ok(Outcome::Done), |why| Err(anyhow!(why))))
     }
 
-    /// Receives, and meanwhile tells of each interval, if asked to.
+    /// Receives, and prints each interval if requested.
     fn receive(&self, receiver: Receiver, exchange: &Exchange, stop: &Stop) -> (ReceiveReport, Vec<Interval>) {
-        // A terminal that does not take the lines must not hold up the receiver.
+        // A slow terminal must not block the receiver.
         thread::scope(|scope| {
             let (mut receiver, mut telling) = (receiver, None);
             if let Some(every) = self.every {
@@ -125,25 +122,25 @@ impl Recv {
         ensure!(!self.account || transport == Transport::Udp, "--account: only over udp");
         ensure!(
             settings.until.senders <= sessions.get() as u64,
-            "--senders {}: only --sessions {sessions} are told apart: raise that",
+            "--senders {}: more than --sessions {sessions}. Raise --sessions.",
             settings.until.senders
         );
         ensure!(
             !self.allow_reverse || matches!(transport, Transport::Udp | Transport::Tcp),
-            "--allow-reverse: not over {transport}, where only the end that connects sends: choose --transport udp or tcp at both ends"
+            "--allow-reverse: not over {transport}. Use --transport udp or tcp at both ends."
         );
         ensure!(
             !self.allow_reverse || settings.groups.is_empty(),
-            "--allow-reverse: not of a multicast group: each of its receivers would answer"
+            "--allow-reverse: not with a multicast group, where each receiver would answer"
         );
         ensure!(
             transport == Transport::Udp || settings.groups.is_empty(),
-            "--join {}: there is no multicast over tcp",
+            "--join {}: multicast works only over udp",
             self.join.first().map_or(settings.listen.ip(), |join| join.group)
         );
         ensure!(
             self.source.is_empty() || !settings.groups.is_empty(),
-            "--source {}: only with --join GROUP",
+            "--source {}: needs --join GROUP",
             self.source[0]
         );
         for (group, source) in
@@ -157,7 +154,7 @@ impl Recv {
         Ok(())
     }
 
-    /// The groups asked for, each for each source, and the one that is listened on.
+    /// The requested groups, each with each source, and the group in --listen.
     fn groups(&self) -> Vec<Membership> {
         let listened = self.settings.listen.ip();
         let implied = listened.is_multicast() && !self.join.iter().any(|join| join.group == listened);
@@ -172,7 +169,7 @@ impl Recv {
 
     fn settings(&self) -> ReceiverSettings {
         let given = &self.settings.until;
-        // Lost segments can keep a living TCP connection silent for a minute and more.
+        // Lost segments can keep a live TCP connection silent for more than a minute.
         let idle = given.idle.unwrap_or(match self.settings.transport {
             Transport::Udp => Duration::from_secs(10),
             Transport::Tcp | Transport::Quic | Transport::QuicDatagram => Duration::from_secs(120),
@@ -182,9 +179,9 @@ impl Recv {
             keep_flights: if self.messages.is_some() { SenderSettings::MOST_DEPARTURES } else { 0 },
             until: Until {
                 idle: Some(idle).filter(|idle| !idle.is_zero()),
-                // Who says how long to wait does not wait longer for the first message.
+                // An explicit idle time also limits the wait for the first message.
                 idle_from_start: given.idle.is_some(),
-                // Neither ends nor silence: whoever says so, and how long, means just that long.
+                // A duration with --idle-timeout 0 is exact: neither ends nor silence stop it before.
                 announced: given.duration.is_none() || !idle.is_zero(),
                 under_way: UNDER_WAY,
                 ..given.clone()
@@ -195,15 +192,15 @@ impl Recv {
     }
 }
 
-/// What was granted of a receive buffer; `None`: all of it was.
+/// The effective receive buffer if it is smaller than requested.
 fn less_buffer(settings: &ReceiverSettings, report: &ReceiveReport) -> Option<String> {
-    // The kernel grants twice what it is asked for, to make room for its own overhead.
+    // The kernel reports twice the requested size, to include its own overhead.
     let (asked, half) = settings.receive_buffer.zip(report.receive_buffer.map(|granted| granted / 2))?;
     let [asked, half] = [asked, half].map(|bytes| Size { bytes: bytes as u64 });
-    (half.bytes < asked.bytes).then(|| format!("{half} instead of {asked} (raise net.core.rmem_max)"))
+    (half.bytes < asked.bytes).then(|| format!("{half} instead of {asked}. Raise net.core.rmem_max."))
 }
 
-/// Prints intervals to the end, quietly where the result is to be JSON; `both`: with what was sent the other way.
+/// Prints all intervals; silent if the result is JSON. `both`: with the messages sent the other way.
 pub(crate) fn print_intervals(intervals: &mpsc::Receiver<Interval>, both: bool, quietly: bool) -> Vec<Interval> {
     let columns = &COLUMNS[usize::from(!both)..];
     let tell = |(number, interval): (usize, Interval)| {
@@ -230,7 +227,7 @@ const COLUMNS: &[Column] = &[
     ("jitter", 10, "{jitter_us}"),
 ];
 
-/// At Ctrl-C: whoever has one terminal for both ends has stopped the sender, too.
+/// At Ctrl-C: if both ends run in one terminal, the sender has been stopped as well.
 const UNDER_WAY: Duration = Duration::from_millis(200);
 
 /// `--join`: a group, perhaps on one interface.
@@ -254,7 +251,7 @@ impl FromStr for Join {
         if group.is_multicast() {
             Ok(Self { group, interface })
         } else {
-            Err(format!("`{group}`: no multicast address (224.0.0.0/4 or ff00::/8)"))
+            Err(format!("`{group}`: not a multicast address (224.0.0.0/4 or ff00::/8)"))
         }
     }
 }
@@ -271,7 +268,7 @@ mod tests {
         recv: Recv,
     }
 
-    /// The settings of a command line, or why it is none.
+    /// The settings of a command line, or its error.
     fn settings(arguments: &str) -> Result<ReceiverSettings, String> {
         let words = std::iter::once("recv").chain(arguments.split_whitespace());
         let recv = Command::try_parse_from(words).map_err(|error| error.to_string())?.recv;
@@ -310,7 +307,7 @@ mod tests {
         assert!(settings("--listen 0.0.0.0:5000 --duration 15ms").is_ok());
         for text in ["0", "0s", "0ms"] {
             let refusal = settings(&format!("--listen 0.0.0.0:5000 --duration {text}")).unwrap_err();
-            assert!(refusal.contains(&format!("`{text}`: no time at all; write e.g. 60s")), "{refusal}");
+            assert!(refusal.contains(&format!("`{text}`: must be longer than 0, e.g. 60s")), "{refusal}");
         }
     }
 
@@ -321,7 +318,7 @@ mod tests {
             less_buffer(&settings, &ReceiveReport { receive_buffer: Some(granted), ..ReceiveReport::default() })
         };
         assert_eq!(less("1MiB", 2 << 20), None);
-        assert_eq!(less("1MiB", 1 << 20), Some("512KiB instead of 1MiB (raise net.core.rmem_max)".to_owned()));
+        assert_eq!(less("1MiB", 1 << 20), Some("512KiB instead of 1MiB. Raise net.core.rmem_max.".to_owned()));
         // The kernel gives a socket no more, and what is asked for does not wrap round.
         assert_eq!(less("100GiB", i32::MAX as usize - 1), None);
     }
@@ -335,13 +332,13 @@ mod tests {
     #[test]
     fn what_cannot_be_joined_is_a_usage_error() {
         let refusal = |arguments: &str| groups(arguments).unwrap_err();
-        assert!(refusal("--listen [::]:5 --join 10.0.0.1").contains("`10.0.0.1`: no multicast address"));
+        assert!(refusal("--listen [::]:5 --join 10.0.0.1").contains("`10.0.0.1`: not a multicast address"));
         assert!(refusal("--listen [::]:5 --join 239.1.1.1@").contains("write GROUP or GROUP@INTERFACE"));
         assert_eq!(
             refusal("--listen 0.0.0.0:5 --join 239.1.1.1 --transport tcp"),
-            "--join 239.1.1.1: there is no multicast over tcp"
+            "--join 239.1.1.1: multicast works only over udp"
         );
-        assert_eq!(refusal("--listen 0.0.0.0:5 --source 10.0.0.1"), "--source 10.0.0.1: only with --join GROUP");
+        assert_eq!(refusal("--listen 0.0.0.0:5 --source 10.0.0.1"), "--source 10.0.0.1: needs --join GROUP");
         assert_eq!(
             refusal("--listen [::]:5 --join ff15::1 --source 10.0.0.1"),
             "--join ff15::1 --source 10.0.0.1: one is IPv4, the other IPv6"

@@ -1,4 +1,4 @@
-//! What `weir recv` prints at its end.
+//! The result of `weir recv`.
 
 use serde_json::{Value, json};
 use weir_program::output::say;
@@ -12,7 +12,7 @@ use super::account;
 use crate::lines::{self, Line};
 use crate::send::summary::NOT_WRITTEN;
 
-/// What `--json` prints; `intervals` is what was printed of each, `unwritten` what a disk did not take. Null: unknown.
+/// The object of `--json`. `unwritten`: messages that the file of `--messages` lacks. Null: unknown.
 pub(super) fn object(
     settings: &ReceiverSettings,
     report: &ReceiveReport,
@@ -24,19 +24,19 @@ pub(super) fn object(
         "transport": settings.transport,
         "listen": settings.listen,
         "sessions": report.sessions.iter().map(Account::new).collect::<Vec<_>>(),
-        // Announced ends of sessions of which nothing came.
+        // Announced ends of sessions without messages.
         "ends_alone": report.ends_alone,
         "foreign": report.foreign,
-        // How often a session gave way to another, and the messages of these, which are not in `sessions`.
+        // How often a session was evicted, and their messages, which are not in `sessions`.
         "evicted": report.evicted,
         "evicted_messages": report.evicted_messages,
         "evicted_connections": report.evicted_connections,
-        // Messages that the file of --messages does not have.
+        // Messages that the file of --messages lacks.
         "not_written": unwritten,
         "socket_drops": report.socket_drops,
         "receive_buffer_bytes": report.receive_buffer,
         "partial_bytes": report.partial_bytes,
-        // Requests for messages that were refused.
+        // Refused requests for messages.
         "refused": report.refused,
         "errors": report.errors,
         "elapsed_s": (report.finished - report.started) as f64 / 1e9,
@@ -53,18 +53,18 @@ pub(super) fn object(
     object
 }
 
-/// All sessions together, those that gave way included; `None`: there are not several.
+/// The sum of all sessions, including evicted ones. `None`: there are not several.
 fn sum(total: &Total) -> Option<Value> {
     let times = total.first_arrival.zip(total.last_arrival).unwrap_or_default();
     let mut sum = json!(total);
-    // Null: not all have announced their end.
+    // Null: some sessions have not announced their end.
     sum["sent"] = (total.open == 0).then_some(total.sent_at_least).into();
     let (msgs_per_s, mbit_per_s) = rates(times.0, times.1, total.received, total.received_bytes);
     (sum["msgs_per_s"], sum["mbit_per_s"]) = (msgs_per_s.into(), mbit_per_s.into());
     (total.sessions > 1).then_some(sum)
 }
 
-/// Prints the account of every session, and what else is to be known.
+/// Prints the report of every session and the remarks.
 pub(super) fn print(object: &Value, report: &ReceiveReport, transport: Transport) {
     if report.sessions.is_empty() && report.reverse.is_empty() {
         say!("nothing received");
@@ -82,8 +82,10 @@ pub(super) fn print(object: &Value, report: &ReceiveReport, transport: Transport
         lines::print(&object["total"], "  ", account::LINES);
     }
     let foreign = match transport {
-        Transport::Tcp => "+{foreign} connections or messages were not of `weir send`, or of others than are wanted",
-        _ => "+{foreign} datagrams were not messages of `weir send`, or of others than are wanted",
+        Transport::Tcp => {
+            "+{foreign} connections or messages were not from `weir send`, or from senders not wanted here"
+        }
+        _ => "+{foreign} datagrams were not from `weir send`, or from senders not wanted here",
     };
     lines::print(object, "", &[("foreign", foreign)]);
     lines::print(object, "", LINES);
@@ -93,21 +95,21 @@ pub(super) fn print(object: &Value, report: &ReceiveReport, transport: Transport
 }
 
 const LINES: &[Line<'_>] = &[
-    ("end alone", "+{ends_alone} announced ends of sessions of which nothing came: all was lost, or they are forged"),
+    ("end alone", "+{ends_alone} announced ends of sessions without messages: all were lost, or the ends are forged"),
     ("refused", "+{refused} requests for messages"),
-    ("gave way", "+{evicted} times a session, with {evicted_messages} messages in all, to another: raise --sessions"),
-    ("gave way", "+{evicted_connections} connections to others"),
+    ("evicted", "+{evicted} sessions with {evicted_messages} messages in all. Raise --sessions."),
+    ("evicted", "+{evicted_connections} connections"),
     NOT_WRITTEN,
-    ("socket drops", "+{socket_drops} (this program was too slow: a larger --receive-buffer may help)"),
-    ("cut off", "+{partial_bytes} bytes of messages that did not come to their end"),
+    ("socket drops", "+{socket_drops}: this program was too slow. Try a larger --receive-buffer."),
+    ("cut off", "+{partial_bytes} bytes of incomplete messages"),
 ];
 
-/// Those of all flows, as far as there are both.
+/// The directions of all flows that have both.
 fn directions(report: &ReceiveReport) -> impl Iterator<Item = &Account> {
     report.reverse.iter().flat_map(|flow| &flow.directions)
 }
 
-/// Why a receiver has not come to a good end; `None`: it has.
+/// Why a receiver failed. `None`: it did not.
 pub(super) fn why_not_well(settings: &ReceiverSettings, report: &ReceiveReport) -> Option<String> {
     let idle = format::span(settings.until.idle.unwrap_or_default().as_secs_f64());
     let count = |of: fn(&SessionReport) -> bool| report.sessions.iter().filter(|session| of(session)).count();
@@ -119,25 +121,23 @@ pub(super) fn why_not_well(settings: &ReceiverSettings, report: &ReceiveReport) 
         (Ended::Failed, _) => {
             format!("receive on {} {}: {}", settings.transport, settings.listen, in_words(&report.errors))
         }
-        (Ended::Idle | Ended::Closed, 0) if listed == 0 && flows == 0 => format!("nothing came within {idle}"),
+        (Ended::Idle | Ended::Closed, 0) if listed == 0 && flows == 0 => format!("nothing received within {idle}"),
         (Ended::Idle | Ended::Closed, 0) if evicted == 0 => {
-            format!("nothing more came within {idle}, and others are waited for")
+            format!("nothing more received within {idle}, but more senders were expected")
         }
         (Ended::Idle | Ended::Closed, 0) => {
-            format!("sessions gave way {evicted} times before their end was announced: raise --sessions")
+            format!("sessions were evicted {evicted} times before their end was announced. Raise --sessions.")
         }
-        (Ended::Idle | Ended::Closed, open) => format!(
-            "{open} of {listed} sessions have not announced their end, and nothing more came of them: counts are of what came"
-        ),
-        _ if silent > 0 => format!(
-            "{silent} of {flows} that asked for messages fell silent: sending to them was ended, and what they received is unknown"
-        ),
+        (Ended::Idle | Ended::Closed, open) => {
+            format!("{open} of {listed} sessions fell silent without announcing their end: counts cover only what came")
+        }
+        _ if silent > 0 => format!("{silent} of {flows} reverse clients fell silent: what they received is unknown"),
         _ if untold > 0 => {
-            format!("{untold} of {flows} that asked for messages have not reported what they received")
+            format!("{untold} of {flows} reverse clients did not report what they received")
         }
         _ if contradicted > 0 => format!(
-            "{contradicted} of {listed} sessions announced an end that what came contradicts (forged, or a sender that was \
-             started again): counts are of what came"
+            "{contradicted} of {listed} sessions announced an end that contradicts their messages (forged, or a restarted \
+             sender): counts cover only what came"
         ),
         _ => return None,
     })

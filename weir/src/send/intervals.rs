@@ -1,4 +1,4 @@
-//! A line for each interval, of a sender and of a receiver.
+//! One line per interval, for senders and receivers.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use weir_traffic::{Exchange, SenderSettings};
 
 use crate::lines;
 
-/// A column: its name, its width, and its text, as that of a line.
+/// A column: its name, its width, and its text in the syntax of [`lines::Line`].
 pub(crate) type Column = (&'static str, usize, &'static str);
 
 /// Prints an interval, after the names of the columns if it is the first.
@@ -30,10 +30,10 @@ pub(crate) fn print(interval: &Value, columns: &[Column], first: bool) {
 
 const COLUMNS: &[Column] = &[("sent", 8, "{sent}"), ("per s", 10, "{msgs_per_s}"), ("Mbit/s", 10, "{mbit_per_s}")];
 
-/// What was sent in an interval, by all senders.
+/// Messages that all senders sent in an interval.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Interval {
-    /// When it began, after the first message.
+    /// Its start, after the first message.
     start_s: f64,
     end_s: f64,
     sent: u64,
@@ -41,7 +41,7 @@ pub(super) struct Interval {
     mbit_per_s: f64,
 }
 
-/// Reports, until all have ended, what the senders sent in each interval; quietly where the result is to be JSON.
+/// Prints what the senders sent in each interval until all have ended; silent if the result is JSON.
 pub(super) fn tell(every: Duration, settings: &SenderSettings, senders: &[Exchange], quietly: bool) -> Vec<Interval> {
     let (mut told, mut begun, mut sent, mut started, mut ended) = (Vec::new(), 0, 0, None, false);
     while !ended {
@@ -71,9 +71,9 @@ pub(super) fn tell(every: Duration, settings: &SenderSettings, senders: &[Exchan
     told
 }
 
-/// Waits for the time `until`, or for the end of all; returns whether that has come.
+/// Waits for the time `until` or the end of all senders; returns whether all have ended.
 fn wait(senders: &[Exchange], until: u64) -> bool {
-    // Each of the open ones, so that none is missed; those that have ended would be readable for ever.
+    // Only the open ones: senders that have ended stay readable.
     let open = senders.iter().filter(|sender| sender.closed().is_none());
     let mut fds: Vec<PollFd<'_>> = open.map(|sender| PollFd::new(sender.as_fd(), PollFlags::POLLIN)).collect();
     if !fds.is_empty() {
@@ -82,5 +82,5 @@ fn wait(senders: &[Exchange], until: u64) -> bool {
     senders.iter().all(|sender| sender.closed().is_some())
 }
 
-/// How often to look whether a connection was made: 2 ms.
+/// Time between two checks for a connection: 2 ms.
 const LOOK: u64 = 2_000_000;

@@ -1,4 +1,4 @@
-//! `weir send`: numbered, timestamped messages to a `weir recv` somewhere.
+//! `weir send`: numbered, timestamped messages to `weir recv`.
 
 pub(crate) mod intervals;
 mod reverse;
@@ -32,35 +32,32 @@ Examples:
   weir send --to 192.0.2.7:5000 --reverse --rate 100/s --every 1s
   weir send --to 239.1.1.1:5000 --interface eth0 --ttl 4
 
-Start `weir recv --listen 0.0.0.0:5000` on the other machine first: it tells what arrived.")]
+Start `weir recv --listen 0.0.0.0:5000` on the other machine first: it reports what arrived.")]
 pub(super) struct Send {
     #[command(flatten)]
     settings: SenderSettings,
-    /// Messages a second (100/s, 50k/s), or payload bits a second (10mbit).
+    /// Messages per second (100/s, 50k/s) or payload bits per second (10mbit).
     #[arg(long, conflicts_with = "interval")]
     rate: Option<SendRate>,
-    /// When the next message is due: an interval after the last one was sent, or by a fixed schedule that makes up for
-    /// late ones [default: sleep, with --rate: schedule].
+    /// When the next message is due [default: sleep; with --rate: schedule].
     #[arg(long, value_enum)]
     pacing: Option<Pacing>,
-    /// Senders at once, each with a socket and a session number of its own: --session and those behind it.
+    /// Run this many senders, with their own sockets and consecutive sessions.
     #[arg(long, short = 'P', value_name = "SENDERS", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=128))]
     parallel: u16,
-    /// UDP, TCP: have the receiver send, and receive: for ends behind address translation or a firewall. It must allow it
-    /// (`weir recv --allow-reverse`); it is asked over TCP, at the same port number.
+    /// UDP, TCP: receive instead, from `weir recv --allow-reverse` (needs TCP too).
     #[arg(long, short = 'R', conflicts_with_all = ["bidir", "quantum"])]
     reverse: bool,
-    /// UDP, TCP: send, and have the receiver send as much at the same time, on the same socket or connection.
+    /// UDP, TCP: send both ways at once, with `weir recv --allow-reverse`.
     #[arg(long)]
     bidir: bool,
-    /// Write every message that was sent into this file, the first 4 million of each sender: its session, number, and when it
-    /// was due and sent, as CSV.
+    /// Write the first 4 million messages of each sender to this CSV file.
     #[arg(long, value_name = "FILE", value_parser = files::csv())]
     messages: Option<PathBuf>,
-    /// Print a line for each interval of this length.
+    /// Print one line of results per interval of this length.
     #[arg(long, value_name = "SPAN", value_parser = interval)]
     every: Option<Duration>,
-    /// Print the account of every datagram, too, as `weir loss account` tells it from this host (UDP).
+    /// UDP: also print this host's `weir loss account` of the datagrams.
     #[arg(long, conflicts_with_all = ["reverse", "bidir"])]
     account: bool,
     /// Print the result as one JSON object.
@@ -73,7 +70,7 @@ impl Send {
         let all = self.all_settings();
         let settings = &all[0];
         usage(self.check(&all))?;
-        let stop = Stop::on_signals().context("watch for Ctrl-C")?;
+        let stop = Stop::on_signals().context("handle Ctrl-C")?;
         if self.reverse || self.bidir {
             return self.converse(&all, &stop);
         }
@@ -103,54 +100,52 @@ impl Send {
         let SenderSettings { transport, to, interval, payload_bytes, .. } = all[0];
         let (udp, batches) = (transport == Transport::Udp, !all[0].quantum.is_zero());
         ensure!(!self.account || udp, "--account: only over udp");
-        ensure!(to.port() != 0, "--to {to}: nobody listens at port 0: write the one that `weir recv` has");
-        ensure!(
-            all[0].congestion.is_none() || !udp,
-            "--congestion: not over udp, which sends what is due whatever is lost"
-        );
+        ensure!(to.port() != 0, "--to {to}: port 0 is not a destination. Write the port of `weir recv`.");
+        ensure!(all[0].congestion.is_none() || !udp, "--congestion: not over udp. Use --transport tcp or quic.");
         ensure!(!all[0].nodelay || transport == Transport::Tcp, "--nodelay: only over tcp");
         ensure!(
             self.rate.is_none() || !interval.is_zero(),
-            "--rate: more than a message a nanosecond of {payload_bytes}B: ask for less, or for larger messages (--payload)"
+            "--rate: more than one message of {payload_bytes}B per nanosecond. Lower it, or raise --payload."
         );
-        ensure!(!batches || udp, "--quantum: only over udp; TCP and QUIC send what is due by themselves");
+        ensure!(!batches || udp, "--quantum: only over udp. TCP and QUIC send in batches by themselves.");
         ensure!(
             !batches || all[0].pacing == Pacing::Schedule,
-            "--quantum: only with --pacing schedule, which --rate has by default"
+            "--quantum: needs --pacing schedule (the default with --rate)"
         );
         let way = if self.bidir { "--bidir" } else { "--reverse" };
         if self.reverse || self.bidir {
             ensure!(
                 udp || transport == Transport::Tcp,
-                "{way}: not over {transport}, where only the end that connects sends: choose --transport udp or tcp at both ends"
+                "{way}: not over {transport}. Use --transport udp or tcp at both ends."
             );
-            ensure!(!to.ip().is_multicast(), "{way}: {} is a multicast group: ask one receiver", to.ip());
             ensure!(
-                self.every.is_none() || self.parallel == 1,
-                "--every: with {way} only of one sender, not with --parallel"
+                !to.ip().is_multicast(),
+                "{way}: {} is a multicast group. Write the address of one receiver.",
+                to.ip()
             );
+            ensure!(self.every.is_none() || self.parallel == 1, "--every: not with both {way} and --parallel");
         }
         ensure!(
             all[0].dscp.is_none() || matches!(transport, Transport::Udp | Transport::Tcp),
-            "--dscp: not over {transport}, whose library sets the field itself (mark the packets by nft: `ip dscp set`)"
+            "--dscp: not over {transport}, whose library sets the field. Mark the packets with nft (`ip dscp set`)."
         );
         ensure!(
             all[0].from.is_none_or(|from| from.port() == 0 || self.parallel == 1),
-            "--from: with --parallel write port 0: each sender has a port of its own"
+            "--from: with --parallel each sender has its own port. Write port 0."
         );
         Ok(())
     }
 
-    /// One a sender.
+    /// One per sender.
     fn all_settings(&self) -> Vec<SenderSettings> {
         let given = &self.settings;
         let first = SenderSettings {
             interval: self.rate.map_or(given.interval, |rate| rate.interval(given.payload_bytes)),
             pacing: self.pacing.unwrap_or(if self.rate.is_some() { Pacing::Schedule } else { Pacing::Sleep }),
-            // What a hiccup at the end held up is sent, what a rate that cannot be kept piles up is not.
+            // Enough for a hiccup at the end, too short for the backlog of a rate that is too high.
             overtime: (given.duration / 100).min(Duration::from_millis(100)),
             announce: true,
-            // A socket that also receives would be woken up by each.
+            // Each report would wake up a socket that also receives.
             reports: !self.reverse && !self.bidir,
             keep_departures: if self.messages.is_some() { SenderSettings::MOST_DEPARTURES } else { 0 },
             ..given.clone()
@@ -160,7 +155,7 @@ impl Send {
     }
 }
 
-/// Whether it came to a good end.
+/// Fails if a connection broke or nothing was sent.
 fn judge(all: &[SenderSettings], reports: &[SendReport]) -> Result<Outcome> {
     for (settings, report) in all.iter().zip(reports) {
         let broken = settings.transport.connects() && !report.errors.is_empty();
@@ -171,12 +166,12 @@ fn judge(all: &[SenderSettings], reports: &[SendReport]) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// What a thread brought back.
+/// The result of a thread.
 pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// `--rate`: messages or payload bits a second, not 0.
+/// `--rate`: messages or payload bits per second, not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SendRate {
     Messages(Frequency),
@@ -202,24 +197,24 @@ impl FromStr for SendRate {
         let rate = if text.contains("bit") {
             text.parse().map(Self::Bits).map_err(|error| error.to_string())
         } else {
-            text.parse().map(Self::Messages).map_err(|error| format!("{error}; of bits e.g. 10mbit"))
+            text.parse().map(Self::Messages).map_err(|error| format!("{error}, or bits, e.g. 10mbit"))
         };
         match rate? {
             Self::Messages(Frequency { micro_hertz: 0 }) | Self::Bits(BitRate { bits_per_second: 0 }) => {
-                Err(format!("`{text}`: nothing would be sent; write e.g. 100/s or 10mbit"))
+                Err(format!("`{text}`: must be above 0, e.g. 100/s or 10mbit"))
             }
             rate => Ok(rate),
         }
     }
 }
 
-/// `--every`: 10 ms at least, so that telling does not become the work.
+/// `--every`: at least 10 ms, so that printing takes little time.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     let span = text.parse::<Span>().map_err(|error| error.to_string())?.duration();
-    if span >= Duration::from_millis(10) { Ok(span) } else { Err(format!("`{text}`: 10ms at least")) }
+    if span >= Duration::from_millis(10) { Ok(span) } else { Err(format!("`{text}`: must be at least 10ms")) }
 }
 
-/// Why nothing, or not all, was sent.
+/// Why not all messages were sent.
 fn reason(report: &SendReport) -> String {
     if report.errors.is_empty() { "nothing was sent".to_owned() } else { in_words(&report.errors) }
 }
@@ -234,8 +229,8 @@ mod tests {
         assert_eq!(interval("100/s"), Ok(Duration::from_millis(10)));
         assert_eq!(interval("50k/s"), Ok(Duration::from_micros(20)));
         assert_eq!(interval("8mbit"), Ok(Duration::from_millis(1)));
-        assert_eq!(interval("0/s"), Err("`0/s`: nothing would be sent; write e.g. 100/s or 10mbit".into()));
-        assert_eq!(interval("10"), Err("`10`: a frequency needs a unit, e.g. 10/s; of bits e.g. 10mbit".into()));
-        assert!(interval("10M").unwrap_err().ends_with("; of bits e.g. 10mbit"));
+        assert_eq!(interval("0/s"), Err("`0/s`: must be above 0, e.g. 100/s or 10mbit".into()));
+        assert_eq!(interval("10"), Err("`10`: a frequency needs a unit, e.g. 10/s, or bits, e.g. 10mbit".into()));
+        assert!(interval("10M").unwrap_err().ends_with(", or bits, e.g. 10mbit"));
     }
 }

@@ -19,7 +19,7 @@ use crate::messages::Rows;
 use crate::recv::{account, print_intervals};
 
 impl Send {
-    /// Has the receiver send, and sends, too, if both are to.
+    /// Has the receiver send, and with --bidir sends as well.
     pub(super) fn converse(&self, all: &[SenderSettings], stop: &Stop) -> Result<Outcome> {
         let table = self.messages.as_deref().map(Rows::create).transpose()?;
         let clients = all.iter().map(|settings| Client::open(settings, self.bidir)).collect::<Result<Vec<_>, _>>()?;
@@ -54,7 +54,7 @@ impl Send {
                 say!("stopped early");
             }
         };
-        // One that was never granted has nothing to report but why.
+        // A request that was refused has only the reason to report.
         if self.json || !directions.is_empty() {
             print_with_account(self.json, &object, (None, End::Sent), print)?;
         }
@@ -77,7 +77,7 @@ impl Send {
         })
     }
 
-    /// Whether it came to a good end.
+    /// Fails if an end did not report, or messages were lost over TCP.
     fn judge(&self, reports: &[ClientReport], directions: &[&Account]) -> Result<Outcome> {
         let SenderSettings { transport, to, connect_timeout, .. } = self.settings;
         for report in reports {
@@ -85,30 +85,31 @@ impl Send {
             match &report.parted {
                 Parted::Told | Parted::Stopped => {}
                 Parted::Untold if self.bidir => {
-                    bail!("{to} has not reported what it received{failure}: of the messages sent there that is unknown")
+                    bail!(
+                        "{to} did not report what it received{failure}: the fate of the messages sent there is unknown"
+                    )
                 }
-                Parted::Untold => bail!("{to} has not confirmed that it knows what came here{failure}"),
+                Parted::Untold => bail!("{to} did not confirm our report of what arrived here{failure}"),
                 Parted::Unreachable => bail!(
-                    "ask tcp {to} to send{failure}: start `weir recv --allow-reverse` there; --reverse and --bidir need its \
-                     TCP port too"
+                    "ask tcp {to} to send{failure}. Start `weir recv --allow-reverse` there; its TCP port is needed too."
                 ),
                 Parted::Unanswered => bail!(
-                    "ask tcp {to} to send: no answer within {}{failure}; it needs `weir recv --allow-reverse --transport \
-                     {transport}`, and a way back to this host",
+                    "ask tcp {to} to send: no answer within {}{failure}. It needs `weir recv --allow-reverse --transport \
+                     {transport}` and a route back to this host.",
                     format::span(connect_timeout.as_secs_f64())
                 ),
                 Parted::Refused(why) => bail!("ask tcp {to} to send: {why}"),
                 Parted::Nothing => {
-                    bail!("{to} was to send, and nothing came: {transport} is blocked on the way there or back")
+                    bail!("{to} agreed to send, but nothing came: {transport} is blocked on the way there or back")
                 }
-                Parted::Silent => bail!("{to} fell silent in the middle{failure}: counts are of what came"),
+                Parted::Silent => bail!("{to} fell silent{failure}: counts cover only what came before"),
                 Parted::Failed => bail!("receive from {transport} {to}: {}", in_words(&report.received.errors)),
             }
         }
         let lost: u64 = directions.iter().filter_map(|direction| direction.lost).sum();
         ensure!(
             transport != Transport::Tcp || lost == 0 || reports.iter().any(|report| report.parted == Parted::Stopped),
-            "{lost} messages were not delivered: the connection with tcp {to} broke, or was too slow for them"
+            "{lost} messages were not delivered: the connection to tcp {to} broke or was too slow"
         );
         Ok(Outcome::Done)
     }
@@ -138,8 +139,8 @@ mod tests {
                 (Parted::Stopped, 0, None),
                 (Parted::Stopped, 41, None),
                 (Parted::Told, 41, (transport == "tcp").then_some("41 messages were not delivered")),
-                (Parted::Untold, 0, Some("127.0.0.1:5000 has not confirmed that it knows what came here")),
-                (Parted::Silent, 0, Some("127.0.0.1:5000 fell silent in the middle")),
+                (Parted::Untold, 0, Some("127.0.0.1:5000 did not confirm our report of what arrived here")),
+                (Parted::Silent, 0, Some("127.0.0.1:5000 fell silent")),
             ] {
                 let account = Account { lost: Some(lost), ..Account::nothing(send.settings.to, 1, Some(100)) };
                 let reports = [ClientReport { parted: parted.clone(), ..ClientReport::default() }];

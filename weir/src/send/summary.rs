@@ -1,4 +1,4 @@
-//! What `weir send` tells at its end.
+//! The result of `weir send`.
 
 use serde_json::{Value, json};
 use weir_program::output::say;
@@ -7,8 +7,8 @@ use weir_traffic::{ErrorCount, SendReport, SenderSettings, Transport, in_words};
 use super::intervals::Interval;
 use crate::lines::{self, Line};
 
-/// What `--json` prints of what a command has sent: one sender, or the sum of several. Null: unknown. `intervals` is what was
-/// printed of each, `not_written` messages that the file of `--messages` does not have.
+/// The object of `--json`: one sender, or the sum of several. Null: unknown. `not_written`: messages that the file of
+/// `--messages` lacks.
 pub(super) fn object(
     all: &[SenderSettings],
     reports: &[SendReport],
@@ -36,7 +36,7 @@ pub(super) fn object(
     object
 }
 
-/// The same for people.
+/// Prints the same as text.
 pub(super) fn print(object: &Value, settings: &SenderSettings, reports: &[SendReport]) {
     let udp = settings.transport == Transport::Udp;
     let errors: Vec<ErrorCount> = reports.iter().flat_map(|report| &report.errors).cloned().collect();
@@ -47,21 +47,20 @@ pub(super) fn print(object: &Value, settings: &SenderSettings, reports: &[SendRe
     say!("{}", heading.unwrap_or_default());
     lines::print(object, "  ", SENT);
     let one_by_one = udp && settings.quantum.is_zero() && errors.is_empty();
-    let advice = if one_by_one { "; --quantum 1ms sends more with one call" } else { "" };
-    let shortfall =
-        format!("+{{shortfall}} of {{due}} messages that were due were not sent ({{shortfall%due}} %){advice}");
+    let advice = if one_by_one { ". Try --quantum 1ms, which sends in batches." } else { "" };
+    let shortfall = format!("+{{shortfall}} of {{due}} scheduled messages were not sent ({{shortfall%due}} %){advice}");
     lines::print(object, "  ", &[("shortfall", &shortfall)]);
     lines::print(object, "  ", LINES);
     if object["acknowledged"] == false && object["outstanding_at_most_bytes"].is_null() {
-        let text = "nothing acknowledged after the last message when the drain ended: what came is unknown";
+        let text = "nothing acknowledged after the last message when the drain ended: delivery is unknown";
         lines::print(object, "  ", &[("", text)]);
     }
     lines::print(object, "  ", &[("blocked", "+{blocked_s} by a full send buffer")]);
     if !errors.is_empty() {
-        // The other end has answered that nobody wants the datagrams (ICMP).
+        // The receiver's host has answered that the port is closed (ICMP).
         let refused = |error: &ErrorCount| error.operation == "send" && error.error == "connection refused";
         let is_refused = udp && errors.iter().any(refused);
-        let nobody = if is_refused { format!(": nobody listens at {}", settings.to) } else { String::new() };
+        let nobody = if is_refused { format!(": nothing listens on {}", settings.to) } else { String::new() };
         say!("  errors      {}{nobody}", in_words(&errors));
     }
     lines::print(object, "  ", &[NOT_WRITTEN]);
@@ -74,9 +73,9 @@ pub(super) fn print(object: &Value, settings: &SenderSettings, reports: &[SendRe
     }
 }
 
-/// Of `--messages`.
+/// For `--messages`.
 pub(crate) const NOT_WRITTEN: Line<'_> =
-    ("not written", "+{not_written} messages: the file of --messages could not be written, or they were too many");
+    ("not written", "+{not_written} messages: too many for --messages, or its file could not be written");
 
 const SENT: &[Line<'_>] = &[
     ("sent", "{sent} messages of {payload_bytes}B in {duration_s}"),
@@ -85,15 +84,15 @@ const SENT: &[Line<'_>] = &[
 
 const LINES: &[Line<'_>] = &[
     ("late", "mean {lateness_mean_us}, max {lateness_max_us} after the intended send time (n {lateness_n})"),
-    ("tcp", "{retransmits} segments sent again[, round trip {round_trip_us}]"),
+    ("tcp", "{retransmits} segments retransmitted[, round trip {round_trip_us}]"),
     ("quic", "{lost_packets} packets declared lost"),
     ("", "+{outstanding_bytes} bytes not acknowledged when the drain ended"),
-    ("", "+{never_left} messages had not left when the drain ended: they were never sent"),
+    ("", "+{never_left} messages not sent when the drain ended"),
     ("", "+up to {outstanding_at_most_bytes} bytes not acknowledged when the drain ended"),
 ];
 
-/// Two streams together: counts and rates are sums, times those of the longer, `from` and `session` of the first. What is
-/// unknown of one is left to the other.
+/// The sum of two streams: counts and rates add up, times are those of the longer, `from` and `session` those of the first.
+/// A value that one stream lacks is that of the other.
 fn added(mut all: Value, more: &Value) -> Value {
     for (key, sum) in all.as_object_mut().into_iter().flatten() {
         let longest = matches!(&**key, "duration_s" | "connect_s" | "lateness_max_us" | "round_trip_us");
@@ -125,7 +124,7 @@ fn stream(settings: &SenderSettings, report: &SendReport) -> Value {
     let msgs_per_s = (span > 0.0).then(|| messages as f64 / span);
     let tcp = report.tcp_after_drain;
     let stream = report.acknowledged.filter(|_| settings.transport == Transport::Quic);
-    // quinn tells no more, but takes no more than that before some of it is acknowledged.
+    // quinn reports no more, but accepts at most this much unacknowledged data.
     let window = report.send_buffer.map_or(u64::MAX, |bytes| bytes as u64);
     let at_most = window.min(report.sent_bytes + report.partial_bytes);
     json!({
@@ -133,9 +132,9 @@ fn stream(settings: &SenderSettings, report: &SendReport) -> Value {
         "session": settings.session,
         "sent": report.sent,
         "sent_bytes": report.sent_bytes,
-        // Datagrams that announced the end, not in `sent`.
+        // Datagrams that announced the end; not in `sent`.
         "announcements": report.announcements,
-        // Messages that the schedule had for this time; null: pacing by sleep has no schedule.
+        // Messages scheduled for this time; null: pacing by sleep has no schedule.
         "due": report.due,
         "shortfall": report.shortfall(),
         "duration_s": seconds,
@@ -151,9 +150,9 @@ fn stream(settings: &SenderSettings, report: &SendReport) -> Value {
         "outstanding_bytes": tcp.map(|tcp| tcp.outstanding_bytes).or((stream == Some(true)).then_some(0)),
         // QUIC: whether all was acknowledged when the drain ended; of datagrams, something after the last of them.
         "acknowledged": report.acknowledged,
-        // QUIC, where it was not: bytes of a stream that may be outstanding.
+        // QUIC, if not all was acknowledged: max bytes of a stream that are outstanding.
         "outstanding_at_most_bytes": (stream == Some(false)).then_some(at_most),
-        // QUIC datagrams: messages that waited to be sent when the drain ended; they are in `sent`.
+        // QUIC datagrams: messages still waiting when the drain ended; they are in `sent`.
         "never_left": (settings.transport == Transport::QuicDatagram).then_some(report.never_left),
         "partial_bytes": report.partial_bytes,
         // QUIC: packets declared lost.

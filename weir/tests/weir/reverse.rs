@@ -202,7 +202,7 @@ fn what_tcp_did_not_deliver_is_said_so_and_no_good_end() {
     let flags = ["-R", "--transport", "tcp", "--interval", "100us", "-n", "20000", "--payload", "1000B"];
     let sent = nat.send("192.0.2.7:5000", &flags);
     assert_eq!(sent.status, Some(1), "{}", sent.stderr);
-    assert!(sent.stderr.contains(" messages were not delivered: the connection with tcp 192.0.2.7:5000 broke"));
+    assert!(sent.stderr.contains(" messages were not delivered: the connection to tcp 192.0.2.7:5000 broke"));
     for text in [&sent.stdout, &listening.ended().stdout] {
         assert!(text.contains(" %) not delivered: ") && !text.contains("lost"), "{text}");
     }
@@ -235,12 +235,8 @@ fn people_read_the_same_lines_at_both_ends() {
 fn a_receiver_that_allows_nothing_says_so_in_a_line() {
     on_loopback(|| {
         for (transport, says, refused) in [
-            (
-                "udp",
-                "connection refused): start `weir recv --allow-reverse` there; --reverse and --bidir need its TCP port too",
-                0,
-            ),
-            ("tcp", "it sends nothing to anybody: start it with `weir recv --allow-reverse`", 1),
+            ("udp", "connection refused). Start `weir recv --allow-reverse` there; its TCP port is needed too.", 0),
+            ("tcp", "it does not allow that. Start it with `weir recv --allow-reverse`.", 1),
         ] {
             let listening = Listening::start(&["--transport", transport, "--json"]);
             let sent = run(&["send", "--to", &listening.address, "--transport", transport, "--reverse"]);
@@ -261,7 +257,7 @@ fn limits_are_told_to_who_asks_for_more() {
         let to = listening.address.clone();
         for (flags, says) in [
             (&["--duration", "1s", "--rate", "2mbit"][..], "it sends at most 1mbit of IP packets"),
-            (&["--duration", "11s"], "it sends for at most 10s: ask for less (--duration, --count)"),
+            (&["--duration", "11s"], "it sends for at most 10s. Lower --duration or --count"),
         ] {
             let sent = run(&[&["send", "--to", &to, "--transport", transport, "-R"], flags].concat());
             let Ended { status, stdout, stderr } = sent;

@@ -171,15 +171,12 @@ fn without_an_announcement_the_count_is_unknown() {
     }
     let Ended { status, stdout, stderr } = listening.ended();
     assert_eq!(status, Some(1));
-    assert_eq!(
-        stderr,
-        "weir: 1 of 1 sessions have not announced their end, and nothing more came of them: counts are of what came\n"
-    );
+    assert_eq!(stderr, "weir: 1 of 1 sessions fell silent without announcing their end: counts cover only what came\n");
     for line in [
         "  sent        unknown, at least 5: the end was not announced\n",
         "  received    3\n",
         "  lost        at least 2 (40 %)\n",
-        "  delay       unknown: messages below 40B do not tell whose clock they carry\n",
+        "  delay       unknown: messages below 40B do not identify the sender's clock\n",
     ] {
         assert!(stdout.contains(line), "{stdout}");
     }
@@ -190,7 +187,10 @@ fn whoever_asks_for_patience_gets_it_without_a_sender_too() {
     for transport in ["udp", "tcp"] {
         let listening = Listening::start(&["--idle-timeout", "100ms", "--transport", transport]);
         let Ended { status, stdout, stderr } = listening.ended();
-        assert_eq!((status, &*stdout, &*stderr), (Some(1), "nothing received\n", "weir: nothing came within 100 ms\n"));
+        assert_eq!(
+            (status, &*stdout, &*stderr),
+            (Some(1), "nothing received\n", "weir: nothing received within 100 ms\n")
+        );
     }
 }
 
@@ -334,7 +334,7 @@ fn a_forged_end_of_a_message_ends_nothing() {
     assert_eq!((status, &*said), (Some(0), ""));
     assert!(
         told.contains("  received    20")
-            && told.contains("end alone     1 announced ends of sessions of which nothing came"),
+            && told.contains("end alone     1 announced ends of sessions without messages"),
         "{told}"
     );
 }
@@ -344,7 +344,7 @@ fn a_sender_to_a_closed_port_says_that_nobody_listens() {
     on_loopback(|| {
         let told = run(&["send", "--to", "127.0.0.1:5000", "-n", "20", "--interval", "5ms"]).stdout;
         assert!(told.contains("connection refused"), "{told}");
-        assert!(told.contains(": nobody listens at 127.0.0.1:5000\n"), "{told}");
+        assert!(told.contains(": nothing listens on 127.0.0.1:5000\n"), "{told}");
         let Ended { status, stderr, .. } = run(&["send", "--transport", "tcp", "--to", "127.0.0.1:5000"]);
         assert_eq!((status, stderr.lines().count()), (Some(1), 1), "{stderr}");
         assert!(stderr.contains("connect: connection refused"), "{stderr}");
@@ -378,54 +378,46 @@ fn errors_are_one_line_and_a_status() {
     let held = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = held.local_addr().unwrap().to_string();
     let cases: [(&[&str], i32, &str); 32] = [
-        (&["recv", "--messages", "m.parquet"], 2, "Parquet is not written any more: write CSV"),
+        (&["recv", "--messages", "m.parquet"], 2, "Parquet is not supported. Write CSV"),
         (&["recv", "--listen", &taken], 1, "address already in use"),
-        (&["send", "--to", &taken, "--payload", "15B"], 2, "payload of 15B: a message over udp has between 16B"),
+        (&["send", "--to", &taken, "--payload", "15B"], 2, "payload of 15B: a message over udp has 16B"),
         (&["send", "--to", &taken, "--payload", "15"], 2, "`15`: a size needs a unit, e.g. 15B"),
         (&["send", "--to", "192.0.2.7"], 2, "`192.0.2.7`: write ADDRESS:PORT"),
         (&["send", "--to", &taken, "--interval", "1ms", "--rate", "1/s"], 2, "cannot be used with"),
-        (&["recv", "--listen", &taken, "--join", "10.0.0.1"], 2, "`10.0.0.1`: no multicast address"),
+        (&["recv", "--listen", &taken, "--join", "10.0.0.1"], 2, "`10.0.0.1`: not a multicast address"),
         (
             &["recv", "--listen", "0.0.0.0:0", "--join", "239.1.1.1@nowhere"],
             1,
             "find the interface nowhere: no such device",
         ),
         (&["send", "--to", &taken, "--interface", "nowhere"], 1, "set SO_BINDTODEVICE to nowhere: no such device"),
-        (&["send", "--to", &taken, "--dscp", "64"], 2, "write a code point, 0 to 63, or its name"),
+        (&["send", "--to", &taken, "--dscp", "64"], 2, "write a DSCP, 0 to 63, or its name"),
         (&["send", "--to", &taken, "--dscp", "ef", "--transport", "quic"], 2, "--dscp: not over quic"),
-        (
-            &["send", "--to", &taken, "-R", "--transport", "quic"],
-            2,
-            "--reverse: not over quic, where only the end that",
-        ),
-        (&["send", "--to", &taken, "--bidir", "--transport", "quic-datagram"], 2, "--bidir: not over quic-datagram, "),
-        (
-            &["recv", "--listen", &taken, "--allow-reverse", "--transport", "quic"],
-            2,
-            "choose --transport udp or tcp at",
-        ),
-        (&["send", "--to", &taken, "--quantum", "1ms"], 2, "--quantum: only with --pacing schedule"),
-        (&["send", "--to", &taken, "--every", "1ms"], 2, "`1ms`: 10ms at least"),
+        (&["send", "--to", &taken, "-R", "--transport", "quic"], 2, "--reverse: not over quic. Use --transport"),
+        (&["send", "--to", &taken, "--bidir", "--transport", "quic-datagram"], 2, "--bidir: not over quic-datagram. "),
+        (&["recv", "--listen", &taken, "--allow-reverse", "--transport", "quic"], 2, "Use --transport udp or tcp at"),
+        (&["send", "--to", &taken, "--quantum", "1ms"], 2, "--quantum: needs --pacing schedule"),
+        (&["send", "--to", &taken, "--every", "1ms"], 2, "`1ms`: must be at least 10ms"),
         (&["recv"], 2, "--listen <ADDR:PORT>"),
         (&["send", "--to", &taken, "--congestion", "bbr"], 2, "--congestion: not over udp"),
         (&["send", "--to", &taken, "--nodelay"], 2, "--nodelay: only over tcp"),
         (&["send", "--to", &taken, "-n", "0"], 2, "`0`: write 1 or more"),
         (&["send", "--to", &taken, "--session", "foo"], 2, "invalid value 'foo' for '--session <SESSION>'"),
-        (&["send", "--to", &taken, "--rate", "10M"], 2, "; of bits e.g. 10mbit"),
-        (&["send", "--to", &taken, "--rate", "9tbit"], 2, "--rate: more than a message a nanosecond of 1000B"),
-        (&["send", "--to", "127.0.0.1:0"], 2, "--to 127.0.0.1:0: nobody listens at port 0"),
+        (&["send", "--to", &taken, "--rate", "10M"], 2, ", or bits, e.g. 10mbit"),
+        (&["send", "--to", &taken, "--rate", "9tbit"], 2, "--rate: more than one message of 1000B per nanosecond"),
+        (&["send", "--to", "127.0.0.1:0"], 2, "--to 127.0.0.1:0: port 0 is not a destination"),
         (&["recv", "--listen", &taken, "--session", "70000"], 2, "70000 is not in 0..=65535"),
         (&["recv", "--listen", &taken, "--senders", "0"], 2, "0 is not in 1.."),
+        (&["recv", "--listen", &taken, "--sessions", "2", "--senders", "5"], 2, "--senders 5: more than --sessions 2"),
         (
-            &["recv", "--listen", &taken, "--sessions", "2", "--senders", "5"],
+            &["recv", "--listen", &taken, "--allow-reverse", "--reverse-duration", "0s"],
             2,
-            "--senders 5: only --sessions 2 are told apart",
+            "`0s`: must be longer than 0",
         ),
-        (&["recv", "--listen", &taken, "--allow-reverse", "--reverse-duration", "0s"], 2, "`0s`: no time at all"),
-        (&["send", "-c", "127.0.0.1"], 2, "tip: to send is `weir send --to ADDR:PORT`"),
-        (&["send", "--to", &taken, "-t", "10"], 2, "tip: how long is `--duration 10s`"),
-        (&["recv", "-s"], 2, "tip: to receive is `weir recv --listen ADDR:PORT`"),
-        (&["recv", "--listen", &taken, "-p", "5201"], 2, "tip: the port is part of the address"),
+        (&["send", "-c", "127.0.0.1"], 2, "tip: send with `weir send --to ADDR:PORT`"),
+        (&["send", "--to", &taken, "-t", "10"], 2, "tip: set the duration with `--duration 10s`"),
+        (&["recv", "-s"], 2, "tip: receive with `weir recv --listen ADDR:PORT`"),
+        (&["recv", "--listen", &taken, "-p", "5201"], 2, "tip: write the port in the address"),
     ];
     for (arguments, expected, message) in cases {
         let Ended { status, stderr, .. } = run(arguments);

@@ -4,11 +4,11 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::model::Nanos;
 
-/// How long a measured offset between the clocks is used. Both are slewed alike, so only a stepped CLOCK_REALTIME
+/// How long a measured offset between the clocks is used. Both are slewed equally, so only a stepped CLOCK_REALTIME
 /// (settimeofday, a leap second) changes it.
 const REMEASURE: Nanos = 1_000_000;
 
-/// Translates stamps of CLOCK_REALTIME, the only clock the kernel stamps frames with, to CLOCK_MONOTONIC.
+/// Translates stamps of CLOCK_REALTIME, the only clock of the kernel's stamps, to CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
     now: Nanos,

@@ -25,7 +25,7 @@ pub struct Emulator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub(super) u64);
 
-/// The two ends of a link and what happens between them.
+/// The two ends of a link and its plans.
 #[derive(Debug)]
 pub struct LinkPorts {
     /// For error messages.
@@ -44,7 +44,7 @@ impl Emulator {
     /// Starts a thread without links.
     ///
     /// # Errors
-    /// No file descriptors or threads left, or a kernel older than 5.11 (`epoll_pwait2`).
+    /// No file descriptors or threads are left, or the kernel is older than 5.11 (`epoll_pwait2`).
     pub fn spawn(settings: EmulatorSettings) -> Result<Self, Error> {
         let spawn = |operation| move |error: std::io::Error| Error::Spawn { operation, source: error };
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
@@ -52,7 +52,7 @@ impl Emulator {
         let wake = Arc::new(wake);
         let (commands, receiver) = mpsc::channel();
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|e| spawn("epoll_create1")(e.into()))?;
-        // Better refused here than by the thread, later.
+        // Checked here rather than later in the thread.
         wait::wait(epoll.0.as_fd(), &mut [Event::NONE], Some(0)).map_err(spawn("epoll_pwait2 (Linux 5.11)"))?;
         let inputs = Inputs::new(epoll, Arc::clone(&wake), receiver).map_err(spawn("epoll_ctl"))?;
         let thread = std::thread::Builder::new()
@@ -62,7 +62,7 @@ impl Emulator {
         Ok(Self { commands, wake, thread: Some(thread) })
     }
 
-    /// Starts to carry frames between the link's ports. What arrived since they were opened is carried, too.
+    /// Starts to carry frames between the link's ports, including those that arrived since they were opened.
     ///
     /// # Errors
     /// The ports cannot be watched.
@@ -71,7 +71,7 @@ impl Emulator {
     }
 
     /// Sets time 0 of both directions' plans, on CLOCK_MONOTONIC: from then on their steps count and their traces run.
-    /// Until it has been set, the first impairments hold. It is in force when this returns.
+    /// Before, the first impairments apply. It is in effect when this returns.
     ///
     /// # Errors
     /// The link is not attached.
@@ -79,8 +79,8 @@ impl Emulator {
         self.ask(|reply| Command::StartClock(id, at, reply))?.ok_or(Error::UnknownLink(id))
     }
 
-    /// Has one direction of a link follow another plan from now on; its clock goes on. What waits for its release keeps
-    /// it. It is in force when this returns.
+    /// Makes one direction of a link follow another plan from now on; its clock continues. Waiting packets keep their
+    /// release. It is in effect when this returns.
     ///
     /// # Errors
     /// The link is not attached.
@@ -88,7 +88,7 @@ impl Emulator {
         self.ask(|reply| Command::ChangePlan(id, way, Box::new(plan), reply))?.ok_or(Error::UnknownLink(id))
     }
 
-    /// A snapshot of a link that goes on running.
+    /// A snapshot of a running link.
     ///
     /// # Errors
     /// The link is not attached.
@@ -96,7 +96,7 @@ impl Emulator {
         self.ask(|reply| Command::Report(id, reply))?.ok_or(Error::UnknownLink(id))
     }
 
-    /// Ends a link and closes its ports. What was still waiting for its release is counted as in flight.
+    /// Ends a link and closes its ports. Waiting packets are counted as in flight.
     ///
     /// # Errors
     /// The link is not attached.

@@ -1,11 +1,11 @@
-//! What reads frames that others send, for the targets in fuzz/ and nobody else.
+//! Private parsers of untrusted frames, public only for the targets in fuzz/.
 
 use super::cut::{self, Run};
 use super::frame::{self, IP, MAX_HEADERS, VNET};
 use crate::model::Alterations;
 
-/// Understands a buffer (virtio header, then the frame), and cuts every packet and every run of two out of it: the
-/// lengths of the packets from the IP header on, and what the frame was said to be on the wire. `None`: malformed.
+/// Parses a buffer (virtio header, then the frame), and cuts every packet and every run of two out of it: returns the
+/// lengths of the packets from the IP header on, and the frame's total on the wire. `None`: malformed.
 pub fn packets(buffer: &[u8]) -> Option<(Vec<usize>, u32)> {
     let layout = frame::parse(buffer).ok()?.layout;
     let mut out = vec![0; buffer.len().max(VNET)];

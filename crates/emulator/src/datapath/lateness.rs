@@ -1,4 +1,4 @@
-//! By how much packets left later than the model said, and when.
+//! Lateness of packets against the model, and its times.
 
 use hdrhistogram::Histogram;
 
@@ -14,21 +14,21 @@ pub(super) struct Lateness {
 
 impl Lateness {
     pub(super) fn new() -> Self {
-        let mut histogram = Histogram::new_with_bounds(1, MOST, 2).unwrap_or_else(|_| unreachable_bounds());
+        let mut histogram = Histogram::new_with_bounds(1, MAX_RECORDED, 2).unwrap_or_else(|_| unreachable_bounds());
         histogram.auto(false);
         Lateness { histogram, late: Vec::new(), unlisted: 0 }
     }
 
-    /// Counts a send of what was due and has left at these times.
+    /// Counts a packet that was due and left at these times.
     pub(super) fn record(&mut self, due: Nanos, left: Nanos) {
         let lateness = left.saturating_sub(due);
         self.histogram.saturating_record(lateness);
-        if lateness < Late::LEAST {
+        if lateness < Late::MIN {
             return;
         }
-        let room = self.late.len() < MOST_LISTED;
+        let room = self.late.len() < MAX_LISTED;
         match self.late.last_mut() {
-            // Variation of the delay releases packets in another order than they came in.
+            // Delay variation releases packets in another order than their arrival.
             Some(last) if due <= last.left => {
                 last.due = last.due.min(due);
                 last.left = last.left.max(left);
@@ -49,10 +49,10 @@ impl Lateness {
 }
 
 /// Lateness is recorded up to this, with two significant digits.
-const MOST: Nanos = 60_000_000_000;
+const MAX_RECORDED: Nanos = 60_000_000_000;
 
-/// Times that are listed.
-const MOST_LISTED: usize = 4096;
+/// Max listed times.
+const MAX_LISTED: usize = 4096;
 
 /// The bounds above are constants that the constructor accepts.
 fn unreachable_bounds() -> Histogram<u64> {
@@ -80,9 +80,9 @@ mod tests {
     #[test]
     fn the_list_is_bounded_and_says_what_it_lacks() {
         let mut lateness = Lateness::new();
-        let times = MOST_LISTED as u64 + 3;
+        let times = MAX_LISTED as u64 + 3;
         (0..times).for_each(|n| lateness.record(n * 10 * MS, n * 10 * MS + 2 * MS));
         let (listed, more) = lateness.late();
-        assert_eq!((listed.len(), more), (MOST_LISTED, 3));
+        assert_eq!((listed.len(), more), (MAX_LISTED, 3));
     }
 }

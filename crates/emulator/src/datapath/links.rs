@@ -10,7 +10,7 @@ use super::{Error, LinkId, LinkPorts, Port};
 use crate::ledger::LinkReport;
 use crate::model::{Nanos, Plan, Way};
 
-/// Directions by a time. Superseded entries stay until then and are to be ignored.
+/// Directions by a time. Superseded entries stay until then and are ignored.
 pub(super) type Timers = BinaryHeap<Reverse<(Nanos, u32)>>;
 
 /// Attached links; each has two directions, numbered `2 * slot` and `2 * slot + 1`.
@@ -25,23 +25,23 @@ pub(super) struct Links {
 pub(super) struct Link {
     pub(super) ports: [Port; 2],
     pub(super) directions: [Pipeline; 2],
-    /// When each direction is on the timers of releases; `Nanos::MAX`: not at all.
+    /// Each direction's entry in the timers of releases; `Nanos::MAX`: none.
     pub(super) scheduled: [Nanos; 2],
     pub(super) watches: [Watch; 2],
 }
 
 /// How the thread learns that a port has frames.
 ///
-/// Normally epoll tells. But where every packet is delayed by a millisecond anyway, there is no hurry to take it out of
-/// the socket, as the kernel has stamped its arrival: a port with dense traffic is instead looked at several times
-/// within the delay, as network drivers do under load, which saves a wake-up for nearly every packet.
+/// Normally epoll reports it. But if every packet is delayed by a millisecond anyway, there is no hurry, as the kernel
+/// has stamped its arrival: a port with dense traffic is polled several times within the delay, as network drivers do
+/// under load, which saves a wake-up for nearly every packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
-    /// How often to poll; `None`: there is no time for that.
+    /// Time between polls. `None`: the delay is too short.
     interval: Option<Nanos>,
-    /// When epoll last told.
-    told: Nanos,
-    /// When to poll next; `None`: epoll tells.
+    /// The last event of epoll.
+    last_event: Nanos,
+    /// The next poll. `None`: epoll reports.
     pub(super) look_at: Option<Nanos>,
 }
 
@@ -50,9 +50,9 @@ impl Links {
     pub(super) fn attach(&mut self, epoll: &Epoll, link: LinkPorts) -> Result<LinkId, Error> {
         let slot = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
         for (side, port) in [&link.a, &link.b].into_iter().enumerate() {
-            // A port that is not attached closes with its owner, and closing ends the watch.
+            // A port that is not attached closes with its owner, which ends the watch.
             epoll
-                .add(port.fd(), told_by_epoll((2 * slot + side) as u32))
+                .add(port.fd(), epoll_event((2 * slot + side) as u32))
                 .map_err(|error| Error::Attach { link: link.name.clone(), source: error.into() })?;
         }
         let directions = [Pipeline::new(link.forward), Pipeline::new(link.backward)];
@@ -69,7 +69,7 @@ impl Links {
         Ok(id)
     }
 
-    /// Takes a link out; its directions' numbers may be given to others.
+    /// Removes a link; its directions' numbers may be reused.
     pub(super) fn detach(&mut self, epoll: &Epoll, id: LinkId) -> Option<(u32, Link)> {
         let slot = self.by_id.remove(&id)?;
         let link = self.slots[slot as usize].take()?;
@@ -89,7 +89,7 @@ impl Links {
         Some(2 * self.by_id.get(&id)? + way as u32)
     }
 
-    /// The link of direction `number`, and which of its directions that is.
+    /// The link of direction `number`, and its direction in that link.
     pub(super) fn direction(&mut self, number: u32) -> Option<(&mut Link, usize)> {
         let link = self.slots.get_mut(number as usize / 2)?.as_mut()?;
         Some((link, number as usize % 2))
@@ -97,7 +97,7 @@ impl Links {
 }
 
 impl Link {
-    /// Puts direction `number` on the timers of releases, if it is not there for an earlier time.
+    /// Adds direction `number` to the timers of releases, unless it has an earlier entry.
     pub(super) fn schedule(&mut self, number: u32, timers: &mut Timers) {
         let side = number as usize % 2;
         if let Some(next) = self.directions[side].next()
@@ -108,19 +108,19 @@ impl Link {
         }
     }
 
-    /// Decides how to learn of further frames, having taken `count` from direction `number` and left none.
+    /// Decides how to learn of further frames, after receiving `count` from direction `number` and leaving none.
     pub(super) fn watch(&mut self, number: u32, now: Nanos, count: usize, epoll: &Epoll, polls: &mut Timers) {
         let side = number as usize % 2;
         let (port, watch) = (&self.ports[side], &mut self.watches[side]);
         let Some(interval) = watch.interval else { return };
         if watch.look_at.is_some() {
-            if count == 0 && epoll.modify(port.fd(), &mut told_by_epoll(number)).is_ok() {
+            if count == 0 && epoll.modify(port.fd(), &mut epoll_event(number)).is_ok() {
                 watch.look_at = None;
                 return;
             }
         } else {
-            let dense = now - watch.told < interval;
-            watch.told = now;
+            let dense = now - watch.last_event < interval;
+            watch.last_event = now;
             if !dense || epoll.modify(port.fd(), &mut EpollEvent::empty()).is_err() {
                 return;
             }
@@ -134,16 +134,16 @@ impl Link {
         self.directions.iter_mut().for_each(|direction| direction.start_clock(at));
     }
 
-    /// Has direction `side` follow another plan from `now` on. Of its port, whose number that is, epoll tells until its
-    /// frames are dense again.
+    /// Makes direction `side` follow another plan from `now` on. epoll reports its port, which has the same number,
+    /// until its frames are dense again.
     pub(super) fn change_plan(&mut self, number: u32, plan: &Plan, now: Nanos, epoll: &Epoll) {
         let side = number as usize % 2;
         self.directions[side].change_plan(plan, now);
         let port = &self.ports[side];
         let watch = Watch::new(self.directions[side].least_delay(), port.receive_buffer());
         let polled = std::mem::replace(&mut self.watches[side], watch).look_at;
-        if polled.is_some() && epoll.modify(port.fd(), &mut told_by_epoll(number)).is_err() {
-            // The thread goes on polling where it cannot be told.
+        if polled.is_some() && epoll.modify(port.fd(), &mut epoll_event(number)).is_err() {
+            // The thread continues polling if epoll cannot report.
             self.watches[side].look_at = polled;
         }
     }
@@ -159,13 +159,13 @@ impl Watch {
     fn new(least_delay: Nanos, receive_buffer: usize) -> Self {
         // Up to 32 Gbit/s of kernel memory must fit into the buffer meanwhile.
         let interval = (least_delay / 2).min(LONGEST_INTERVAL).min(receive_buffer as Nanos / 4);
-        Self { interval: (interval >= SHORTEST_INTERVAL).then_some(interval), told: 0, look_at: None }
+        Self { interval: (interval >= SHORTEST_INTERVAL).then_some(interval), last_event: 0, look_at: None }
     }
 }
 
 const SHORTEST_INTERVAL: Nanos = 100_000;
 const LONGEST_INTERVAL: Nanos = 1_000_000;
 
-fn told_by_epoll(number: u32) -> EpollEvent {
+fn epoll_event(number: u32) -> EpollEvent {
     EpollEvent::new(EpollFlags::EPOLLIN, number.into())
 }

@@ -7,10 +7,10 @@
 //! ```
 //! A [`Port`] is a packet socket on one interface; an [`Emulator`] is one thread that drives any number of links, each
 //! between two ports. Frames are copied out of the kernel at once, so that the socket buffer only bridges the thread's
-//! own scheduling; what waits for its release waits in slots of the thread's pool.
+//! own scheduling; packets wait for their release in slots of the thread's pool.
 //!
-//! Time is logical: a packet's release is the kernel's arrival stamp plus what the model says. How late the thread runs
-//! delays single packets but never adds up along a path, and is recorded as lateness.
+//! Time is logical: a packet's release is the kernel's arrival stamp plus the model's delay. Lateness of the thread
+//! delays single packets but never adds up along a path, and is recorded.
 //!
 //! Hosts keep their segmentation offloads: a super-packet crosses the emulator as one frame,
 //! yet every decision is made for each of its segments. What survives leaves in runs of adjacent segments, each a
@@ -39,17 +39,17 @@ use std::time::Duration;
 pub use emulator::{Emulator, LinkId, LinkPorts};
 pub use port::Port;
 
-/// How ports are opened and how an emulator thread runs.
+/// Settings of ports and of an emulator thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmulatorSettings {
     /// Frames in one system call, 1 to 64.
     pub batch: usize,
-    /// Wanted size of each port's socket buffer, bytes. Without CAP_NET_ADMIN in the initial user namespace the kernel
-    /// caps it at `net.core.rmem_max`; [`Port::receive_buffer`] tells what was granted.
+    /// Requested size of each port's socket buffer, bytes. Without CAP_NET_ADMIN in the initial user namespace the
+    /// kernel limits it to `net.core.rmem_max`; see [`Port::receive_buffer`] for the effective size.
     pub receive_buffer: usize,
-    /// Limit of what one thread's packets may occupy while they wait for their release, bytes.
+    /// Max memory of one thread's waiting packets, bytes.
     pub pool_bytes: usize,
-    /// By how much the releases of segments that leave in one run may differ.
+    /// Max difference between the releases of segments in one run.
     pub run_span: Duration,
 }
 
@@ -59,18 +59,17 @@ impl Default for EmulatorSettings {
     }
 }
 
-/// What can go wrong while links are set up or asked about. Carrying frames does not fail; it counts (see
-/// [`crate::ledger`]).
+/// Errors of setting up or reading links. Carrying frames does not fail; it counts (see [`crate::ledger`]).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The socket could not be made.
+    /// The socket could not be created.
     #[error("open packet socket on interface {ifindex}: {source}{hint}")]
     Open {
         /// The interface's index in its namespace.
         ifindex: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
-        /// What to do about it; may be empty.
+        /// A hint; may be empty.
         hint: &'static str,
     },
     /// A socket option was refused.
@@ -80,15 +79,15 @@ pub enum Error {
         ifindex: u32,
         /// The option's name.
         option: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The thread or its descriptors could not be made.
+    /// The thread or its descriptors could not be created.
     #[error("start emulator thread: {operation}: {source}")]
     Spawn {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A port could not be watched.
@@ -96,13 +95,13 @@ pub enum Error {
     Attach {
         /// The link's name.
         link: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// No such link is attached.
     #[error("link {0:?} is not attached to this emulator")]
     UnknownLink(LinkId),
-    /// The thread has ended, which only a fault in it can cause.
-    #[error("the emulator thread has ended unexpectedly: {0}")]
+    /// The thread has ended, which only a bug can cause.
+    #[error("the emulator thread has ended, a bug in Weir: {0}")]
     Stopped(String),
 }

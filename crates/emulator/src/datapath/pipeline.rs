@@ -1,4 +1,4 @@
-//! One direction of a link: frames in, decisions, frames out, and the account of it.
+//! One direction of a link: frames in, decisions, frames out, and the ledger.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -16,7 +16,7 @@ use super::sys::batch::{self, MAX_BATCH, ReceiveBatch};
 use crate::ledger::{DirectionReport, Ledger};
 use crate::model::{self, Alterations, Cause, Decision, Nanos};
 
-/// How often a frame that the kernel has no room for is offered again, and after which time.
+/// How often a frame that the kernel has no room for is retried, and after which time.
 const ATTEMPTS: u32 = 20;
 const RETRY: Nanos = 50_000;
 
@@ -24,9 +24,9 @@ const RETRY: Nanos = 50_000;
 pub(super) struct Pipeline {
     model: model::Direction,
     queue: ReleaseQueue,
-    /// Due, and not yet taken by the kernel.
+    /// Due, but not yet accepted by the kernel.
     outbox: VecDeque<Entry>,
-    /// How often the first of the outbox was refused for want of room.
+    /// How often the first of the outbox was refused for lack of room.
     refusals: u32,
     retry_at: Nanos,
     last_arrival: Nanos,
@@ -34,7 +34,7 @@ pub(super) struct Pipeline {
     lateness: Lateness,
 }
 
-/// What an emulator thread lends to its directions.
+/// Shared by the directions of an emulator thread.
 pub(super) struct Scratch {
     pub(super) pool: Pool,
     pub(super) inbox: ReceiveBatch,
@@ -42,7 +42,7 @@ pub(super) struct Scratch {
     pub(super) headers: Box<[[u8; MAX_HEADERS]; MAX_BATCH]>,
     /// Frames to send in one call.
     pub(super) batch: usize,
-    /// How far the releases within a run may be apart.
+    /// Max difference of the releases within a run.
     pub(super) run_span: Nanos,
 }
 
@@ -60,7 +60,7 @@ impl Pipeline {
         }
     }
 
-    /// The time from a packet's arrival to its release is never less than this.
+    /// Min time from a packet's arrival to its release.
     pub(super) fn least_delay(&self) -> Nanos {
         self.model.least_delay()
     }
@@ -75,19 +75,19 @@ impl Pipeline {
         self.model.change_plan(plan, now);
     }
 
-    /// When there is something to do next.
+    /// The time of the next work.
     pub(super) fn next(&self) -> Option<Nanos> {
         if self.outbox.is_empty() { self.queue.next() } else { Some(self.retry_at) }
     }
 
-    /// Counts a frame that the kernel could not hand over.
+    /// Counts a frame that the kernel could not deliver.
     pub(super) fn count_malformed(&mut self) {
         self.ledger.frames_received += 1;
         self.ledger.received += 1;
         self.ledger.malformed += 1;
     }
 
-    /// Decides about the frame at `index` of the inbox.
+    /// Decides the fate of the frame at `index` of the inbox.
     pub(super) fn accept(&mut self, index: usize, arrival: Nanos, scratch: &mut Scratch) {
         let message = scratch.inbox.message(index);
         let length = message.length;
@@ -101,7 +101,7 @@ impl Pipeline {
         self.ledger.frames_received += 1;
         self.ledger.received += u64::from(packets);
         self.ledger.received_bytes += u64::from(layout.bytes());
-        // Processors stamp for themselves; a frame is not held to be older than the one received before it.
+        // CPUs stamp separately; a frame is not taken as older than the one received before it.
         let arrival = arrival.max(self.last_arrival);
         self.last_arrival = arrival;
 
@@ -128,7 +128,7 @@ impl Pipeline {
         }
     }
 
-    /// Sends what is due, at most one batch.
+    /// Sends due frames, at most one batch.
     pub(super) fn send(&mut self, port: BorrowedFd<'_>, clock: &mut Clock, scratch: &mut Scratch) {
         let mut now = clock.tick();
         while self.outbox.len() < scratch.batch {
@@ -141,7 +141,7 @@ impl Pipeline {
             match self.offer(port, scratch) {
                 Ok(taken) => {
                     self.refusals = 0;
-                    // The frames of a call are taken to leave evenly spread over its time.
+                    // The frames of a call are assumed to leave evenly spread over its time.
                     let (began, each) = (now, if taken > 1 { (clock.tick() - now) / taken as Nanos } else { 0 });
                     for at in 0..taken as Nanos {
                         self.finish(Some(began + at * each), scratch);
@@ -154,21 +154,21 @@ impl Pipeline {
                         self.retry_at = now + RETRY;
                         return;
                     }
-                    // Once patience has run out it stays so, until a frame gets through.
+                    // Once patience has run out it stays so, until a frame succeeds.
                     self.finish(None, scratch);
                 }
             }
         }
     }
 
-    /// The account so far.
+    /// The ledger so far.
     pub(super) fn report(&self, came: Came) -> DirectionReport {
         let waiting = self.queue.iter().chain(&self.outbox);
         let ledger = Ledger {
             in_flight: waiting.map(|entry| u64::from(entry.packets)).sum(),
             unlisted_flows: self.model.unlisted_flows(),
             socket_dropped_frames: came.dropped,
-            // What was taken in since the kernel counted is no debt.
+            // Frames received since the kernel counted are not missing.
             unread_frames: came.frames.saturating_sub(came.dropped + self.ledger.frames_received),
             ..self.ledger
         };
@@ -177,14 +177,14 @@ impl Pipeline {
         DirectionReport { ledger, drops: self.model.drops(), lateness, late, unlisted_late }
     }
 
-    /// Gives back every slot.
+    /// Returns all slots.
     pub(super) fn clear(&mut self, pool: &mut Pool) {
         while let Some(entry) = self.outbox.pop_front().or_else(|| self.queue.pop(Nanos::MAX)) {
             pool.give(entry.slot);
         }
     }
 
-    /// Asks the model about every packet of a frame and queues what passes, in runs as long as possible.
+    /// Asks the model about every packet of a frame and queues those that pass, in runs as long as possible.
     fn decide(&mut self, flow: model::FlowHandle, arrival: Nanos, incoming: &mut Incoming<'_>) {
         let mut open: Option<(Run, Nanos, Nanos)> = None;
         for index in 0..incoming.layout.packets() {
@@ -244,7 +244,7 @@ impl Pipeline {
         });
     }
 
-    /// Queues one packet, altered, in a slot of its own.
+    /// Queues one altered packet in its own slot.
     fn enqueue_altered(
         &mut self,
         incoming: &mut Incoming<'_>,
@@ -280,7 +280,7 @@ impl Pipeline {
         });
     }
 
-    /// Offers the outbox to the kernel; returns how many frames it took.
+    /// Offers the outbox to the kernel; returns how many frames it accepted.
     fn offer(&self, port: BorrowedFd<'_>, scratch: &mut Scratch) -> io::Result<usize> {
         let mut frames = [[IoSlice::new(&[]); 2]; MAX_BATCH];
         let mut count = 0;
@@ -298,7 +298,7 @@ impl Pipeline {
         batch::send(port, &frames[..count])
     }
 
-    /// Accounts for the first of the outbox, which left at that time or not at all, and gives its slot back.
+    /// Counts the first of the outbox, which left at that time or not at all, and returns its slot.
     fn finish(&mut self, left: Option<Nanos>, scratch: &mut Scratch) {
         let Some(entry) = self.outbox.pop_front() else { return };
         let packets = u64::from(entry.packets);
@@ -332,7 +332,7 @@ impl Incoming<'_> {
         &slot[..self.length]
     }
 
-    /// A further hold on the frame's bytes; `None` when there is no memory left.
+    /// Another reference to the frame's bytes. `None`: no memory is left.
     fn keep(&mut self) -> Option<Slot> {
         if self.kept.is_none() {
             let mut slot = self.scratch.pool.take(self.length)?;

@@ -7,11 +7,11 @@ pub(super) type Slot = Rc<[u8]>;
 
 /// Frames up to this length are copied into small slots, so that a 100-byte packet does not occupy 64 KiB.
 pub(super) const SMALL: usize = 2048 - 16; // and the two counters of an Rc
-/// Longest frame, virtio and Ethernet header included, and room to tell that a frame was longer.
+/// Max frame, virtio and Ethernet headers included, and room to detect that a frame was longer.
 pub(super) const LARGE: usize = 65535 + 24 + 1;
 
-/// The slots of one thread. Freed slots are handed out again last-in first-out: what was just sent is still in the
-/// processor's cache. Memory is kept until the thread ends.
+/// The slots of one thread. Freed slots are reused last-in first-out: recently sent data is still in the CPU's cache.
+/// Memory is kept until the thread ends.
 #[derive(Debug)]
 pub(super) struct Pool {
     small: Vec<Slot>,
@@ -25,7 +25,7 @@ impl Pool {
         Self { small: Vec::new(), large: Vec::new(), bytes: 0, limit }
     }
 
-    /// A slot that nobody else holds, of at least `length` bytes; `None` if the limit is reached or no slot is that large.
+    /// A free slot of at least `length` bytes. `None`: the limit is reached or no slot is that large.
     pub(super) fn take(&mut self, length: usize) -> Option<Slot> {
         if length <= SMALL {
             self.small.pop().or_else(|| self.grow(SMALL, 64))
@@ -36,7 +36,7 @@ impl Pool {
         }
     }
 
-    /// Takes a slot back; it is free once its last holder has given it back.
+    /// Returns a slot; it is free once its last holder has returned it.
     pub(super) fn give(&mut self, slot: Slot) {
         if Rc::strong_count(&slot) == 1 {
             let free = if slot.len() == SMALL { &mut self.small } else { &mut self.large };

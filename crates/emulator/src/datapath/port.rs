@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use super::sys::socket;
 use super::{EmulatorSettings, Error};
 
-/// A packet socket on one interface. It sees what arrives there, and what is sent through it leaves there.
+/// A packet socket on one interface. It receives frames that arrive there, and sends frames through it.
 #[derive(Debug)]
 pub struct Port {
     socket: OwnedFd,
@@ -14,7 +14,7 @@ pub struct Port {
     came: Came,
 }
 
-/// Frames that came to a port's socket so far.
+/// Frames received by a port's socket so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Came {
     /// All of them.
@@ -28,7 +28,7 @@ impl Port {
     /// collect in the socket's buffer, so attach it to an emulator soon.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW over the namespace, when the interface does not exist or no descriptor is left.
+    /// No CAP_NET_RAW over the namespace, no such interface, or no descriptor is left.
     pub fn open(ifindex: u32, settings: &EmulatorSettings) -> Result<Self, Error> {
         let open = |source: io::Error| {
             let hint = match source.raw_os_error() {
@@ -48,17 +48,17 @@ impl Port {
         socket::set_packet_option(fd, libc::PACKET_VNET_HDR, 1).map_err(option("PACKET_VNET_HDR"))?;
         socket::stamp_arrivals(fd).map_err(option("SO_TIMESTAMPNS"))?;
         let receive_buffer = socket::grow_buffers(fd, settings.receive_buffer).map_err(option("SO_RCVBUF"))?;
-        // Frames come from here on.
+        // Frames arrive from here on.
         socket::bind(fd, ifindex).map_err(open)?;
         Ok(Self { socket, receive_buffer, came: Came::default() })
     }
 
-    /// Size of the socket's receive buffer as granted, bytes of kernel memory (a full-sized frame takes about 2 KiB).
+    /// Effective size of the socket's receive buffer, bytes of kernel memory (a full-sized frame takes about 2 KiB).
     pub fn receive_buffer(&self) -> usize {
         self.receive_buffer
     }
 
-    /// What came so far (packet(7), PACKET_STATISTICS: reading resets the kernel's counters, so they are summed up here).
+    /// Frames so far (packet(7), PACKET_STATISTICS: reading resets the kernel's counters, so they are summed up here).
     pub(super) fn came(&mut self) -> Came {
         let more = socket::take_statistics(self.socket.as_fd()).unwrap_or_default();
         self.came.frames += u64::from(more.packets);

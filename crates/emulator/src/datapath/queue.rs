@@ -11,25 +11,25 @@ use crate::model::{Alterations, Nanos};
 /// A frame, or a run cut from it, that waits for its release.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// When it leaves: the release of its last packet.
+    /// Its release: that of its last packet.
     pub(super) release: Nanos,
     /// The release of its first packet.
     pub(super) due: Nanos,
-    /// Where its bytes are.
+    /// The slot of its bytes.
     pub(super) slot: Slot,
-    /// How much of the slot the frame fills, virtio header included.
+    /// Bytes of the frame in the slot, virtio header included.
     pub(super) length: u32,
-    /// The segments that leave; `None`: the frame as it is.
+    /// The segments that leave. `None`: the whole frame.
     pub(super) run: Option<(Layout, Run)>,
     /// IP packets on the wire.
     pub(super) packets: u32,
     /// Bytes on the wire, from the IP header on.
     pub(super) bytes: u32,
-    /// How it was altered.
+    /// Its alterations.
     pub(super) alterations: Alterations<Option<u64>>,
 }
 
-/// Entries by release, equal ones in the order they came. Those that come in order, nearly all, cost no sorting.
+/// Entries by release, equal ones in order of arrival. Those that come in order, nearly all, need no sorting.
 #[derive(Debug, Default)]
 pub(super) struct ReleaseQueue {
     in_order: VecDeque<Numbered>,
@@ -67,7 +67,7 @@ impl ReleaseQueue {
         taken.map(|n| n.entry)
     }
 
-    /// Everything that waits, in no particular order.
+    /// All entries, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.in_order.iter().chain(&self.out_of_order).map(|n| &n.entry)
     }
@@ -99,7 +99,7 @@ impl PartialOrd for Numbered {
     }
 }
 
-/// The earliest is the greatest, as a [`BinaryHeap`] wants it.
+/// The earliest is the greatest, as a [`BinaryHeap`] requires.
 impl Ord for Numbered {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())

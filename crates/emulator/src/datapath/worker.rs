@@ -1,4 +1,4 @@
-//! The thread: waits for frames, releases and commands, and serves them in turn.
+//! The thread: waits for frames, releases and commands, and handles them in turn.
 //!
 //! Every turn takes one batch from each port that has frames, then sends what is due, a batch of one direction after
 //! the other in the order of their releases, so that no link waits for another for longer than a turn. Links without
@@ -25,26 +25,26 @@ use super::{EmulatorSettings, Error, LinkId, LinkPorts};
 use crate::ledger::LinkReport;
 use crate::model::{Nanos, Plan, Way};
 
-/// What the handle asks of the thread.
+/// Commands of the handle to the thread.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// Carry frames of this link.
+    /// Carries frames of this link.
     Attach(Box<LinkPorts>, mpsc::Sender<Result<LinkId, Error>>),
-    /// Set time 0 of a link's plans.
+    /// Sets time 0 of a link's plans.
     StartClock(LinkId, Nanos, mpsc::Sender<Option<()>>),
-    /// Have one direction of a link follow another plan.
+    /// Changes the plan of one direction of a link.
     ChangePlan(LinkId, Way, Box<Plan>, mpsc::Sender<Option<()>>),
-    /// Tell about a link.
+    /// Reports a link.
     Report(LinkId, mpsc::Sender<Option<LinkReport>>),
-    /// End a link.
+    /// Ends a link.
     Detach(LinkId, mpsc::Sender<Option<LinkReport>>),
-    /// How much CPU time has been used.
+    /// Reports the used CPU time.
     CpuTime(mpsc::Sender<Duration>),
-    /// End the thread.
+    /// Ends the thread.
     Stop,
 }
 
-/// How the thread learns of things.
+/// The thread's sources of events.
 #[derive(Debug)]
 pub(super) struct Inputs {
     pub(super) epoll: Epoll,
@@ -72,7 +72,7 @@ pub(super) struct Worker {
     ready: Vec<u32>,
     /// Directions by their next release.
     releases: Timers,
-    /// Directions by when to poll for frames, as far as epoll does not tell.
+    /// Directions by the time of their next poll, if epoll does not report them.
     polls: Timers,
     commanded: bool,
 }
@@ -100,9 +100,9 @@ impl Worker {
         }
     }
 
-    /// Runs until told to stop.
+    /// Runs until it is stopped.
     pub(super) fn run(&mut self) {
-        // Both only sharpen the timing; a kernel that refuses them is used as it is.
+        // Both only improve the timing; a kernel that refuses them is fine.
         let _ = wait::drop_timer_slack();
         let _ = wait::shorten_slice(SLICE);
         loop {
@@ -152,7 +152,7 @@ impl Worker {
                         link.directions[side].count_malformed();
                         true
                     }
-                    // Nothing there, or the interface went down, which epoll would tell again.
+                    // Nothing there, or the interface went down, which epoll would report again.
                     _ => false,
                 },
             };
@@ -167,7 +167,7 @@ impl Worker {
         self.ready.truncate(still_ready);
     }
 
-    /// Sends a batch of every direction that has something due.
+    /// Sends a batch of every direction with due frames.
     fn send(&mut self) {
         let now = self.clock.tick();
         while let Some(&Reverse((at, number))) = self.releases.peek()
@@ -209,12 +209,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Carries out the commands that wait; returns whether to go on.
+    /// Executes waiting commands; returns whether to continue.
     fn obey(&mut self) -> bool {
         self.commanded = false;
         let _ = self.inputs.wake.read();
         loop {
-            // Whoever asked may have gone meanwhile; then nobody minds that the answer is lost.
+            // The requester may have gone meanwhile and does not need the answer.
             match self.inputs.commands.try_recv() {
                 Ok(Command::Attach(link, reply)) => drop(reply.send(self.links.attach(&self.inputs.epoll, *link))),
                 Ok(Command::StartClock(id, at, reply)) => {
@@ -250,5 +250,5 @@ impl Worker {
     }
 }
 
-/// The time slice asked of the scheduler, ns.
+/// The requested time slice, ns.
 const SLICE: u64 = 100_000;

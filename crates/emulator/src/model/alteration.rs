@@ -1,13 +1,13 @@
-//! How packets may be altered: one table, from which validation, decisions, the data path and the ledger are made.
+//! Alterations of packets: one table for validation, decisions, the data path and the ledger.
 
 use std::ops::{Index, IndexMut};
 
-/// The kinds of alteration in the order in which a packet meets them: what each does, its variant, its key, its counter, the
-/// first of its two random sequences (see [`Purpose`](super::random::Purpose)), and the function that does it, given the
-/// IP header with its extensions, what follows it, and a random number.
+/// The kinds of alteration in the order of a packet's path: description, variant, key, counter, the first of two random
+/// sequences (see [`Purpose`](super::random::Purpose)), and the function, given the IP header with its extensions, the
+/// rest, and a random number.
 macro_rules! alterations {
     ($($(#[$about:meta])+ $variant:ident, $key:literal, $counter:literal, $sequence:literal, $apply:path;)+) => {
-        /// A kind of alteration of a packet. Copies stay as they were.
+        /// A kind of alteration of a packet. Copies are not altered.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Alteration { $($(#[$about])+ $variant,)+ }
 
@@ -20,7 +20,7 @@ macro_rules! alterations {
                 match self { $(Self::$variant => $key,)+ }
             }
 
-            /// The name under which packets altered so are counted.
+            /// The name of its counter.
             pub fn counter(self) -> &'static str {
                 match self { $(Self::$variant => $counter,)+ }
             }
@@ -37,7 +37,7 @@ macro_rules! alterations {
 }
 
 alterations! {
-    /// One bit behind the IP header is flipped, and the checksums are left as they were.
+    /// One bit after the IP header is flipped; the checksums stay unchanged.
     Corrupt, "corrupt", "corrupted_packets", 5, flip_bit;
 }
 
@@ -66,14 +66,14 @@ impl<T: Default> Alterations<T> {
     }
 }
 
-/// How a packet is to be altered: for each kind that hits it, the number that chooses how.
+/// The alterations of a packet: for each kind that hits it, the random number for it.
 impl Alterations<Option<u64>> {
-    /// Whether the packet stays as it is.
+    /// Whether the packet stays unchanged.
     pub fn is_none(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
 
-    /// Alters a packet, given as its IP header with its extensions, and what follows it.
+    /// Alters a packet, given as its IP header with its extensions, and the rest.
     pub fn apply(&self, header: &mut [u8], body: &mut [u8]) {
         for (kind, choice) in self.iter() {
             if let Some(choice) = *choice {
@@ -97,7 +97,7 @@ impl<T> IndexMut<Alteration> for Alterations<T> {
     }
 }
 
-/// Which bit is the choice modulo the number of bits; nothing, if nothing follows the header.
+/// The bit is the choice modulo the number of bits; none, if nothing follows the header.
 fn flip_bit(_header: &mut [u8], body: &mut [u8], choice: u64) {
     if !body.is_empty() {
         let bit = choice % (body.len() as u64 * 8);

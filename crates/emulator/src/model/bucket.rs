@@ -1,10 +1,10 @@
 //! Token bucket in exact integer arithmetic.
 //!
-//! A packet leaves as soon as the bucket holds its size, or is full if it is larger than the bucket, and those before
-//! it have left. Release is when the packet starts to be sent: the time on the wire is what the next one waits for.
+//! A packet leaves once the bucket holds its size, or is full if the packet is larger than the bucket, and those before
+//! it have left. The release is when its sending starts: the next packet waits for its time on the wire.
 //!
-//! Instead of tokens the bucket keeps the instant at which it will be full again, as nanoseconds and a remainder in
-//! units of 1/rate nanoseconds. Nothing is rounded but the releases, up to the next nanosecond, so no error adds up.
+//! Instead of tokens the bucket keeps the time at which it will be full again, in nanoseconds and a remainder in units
+//! of 1/rate nanoseconds. Only releases are rounded, up to the next nanosecond, so no error adds up.
 
 use super::{Nanos, Rate};
 
@@ -13,11 +13,11 @@ use super::{Nanos, Rate};
 pub(super) struct Bucket {
     bits_per_second: u64,
     burst_bytes: u64,
-    /// How long an empty bucket takes to fill.
+    /// Time for an empty bucket to fill.
     fill_time: ExactTime,
     /// When the bucket is full again if nothing more is sent.
     full_at: ExactTime,
-    /// The size met last, and the time that the rate takes for it.
+    /// The last size, and its time at the rate.
     last_size: (u32, ExactTime),
 }
 
@@ -29,7 +29,7 @@ pub(super) struct ExactTime {
 }
 
 impl Bucket {
-    /// A full one.
+    /// A full bucket.
     pub(super) fn new(rate: Rate) -> Self {
         let bits_per_second = rate.bits_per_second.max(1);
         Bucket {
@@ -41,7 +41,7 @@ impl Bucket {
         }
     }
 
-    /// When a packet that may leave from `floor` on does so, and what to [`take`](Self::take) if it is let through.
+    /// When a packet that may leave from `floor` on does so, and the turn to [`take`](Self::take) if it passes.
     #[inline]
     pub(super) fn turn(&mut self, floor: Nanos, bytes: u32) -> (ExactTime, ExactTime) {
         let full_before = self.full_at.max(ExactTime { nanos: floor, part: 0 });
@@ -54,16 +54,16 @@ impl Bucket {
         (start, full_after)
     }
 
-    /// Lets the packet of the last turn through.
+    /// Lets the packet of this turn through.
     #[inline]
     pub(super) fn take(&mut self, full_after: ExactTime) {
         self.full_at = full_after;
     }
 
-    /// The bucket that takes this one's place at `time`: it begins with its tokens, as many as it holds, or its debt.
+    /// The bucket that replaces this one at `time`: it begins with this one's tokens, up to its size, or its debt.
     pub(super) fn replaced(&self, rate: Rate, time: Nanos) -> Self {
         let new = Bucket::new(rate);
-        // What is missing, in bits times a second over a nanosecond: a whole number at any rate.
+        // The missing bits times a second over a nanosecond: a whole number at any rate.
         let debt = match self.full_at.nanos.checked_sub(time) {
             None => 0,
             Some(nanos) => u128::from(nanos) * u128::from(self.bits_per_second) + u128::from(self.full_at.part),
@@ -90,7 +90,7 @@ impl ExactTime {
     /// Saturates at the end of time.
     #[inline]
     fn plus(self, other: ExactTime, bits_per_second: u64) -> ExactTime {
-        // Both parts are below the rate, but their sum may not fit.
+        // Both parts are below the rate, but their sum may overflow.
         let room = bits_per_second - other.part;
         let (carry, part) = if self.part >= room { (1, self.part - room) } else { (0, self.part + other.part) };
         ExactTime { nanos: self.nanos.saturating_add(other.nanos).saturating_add(carry), part }
@@ -126,7 +126,7 @@ impl ExactTime {
 /// Bits of a byte, times a second over a nanosecond.
 const BIT_NANOS_PER_BYTE: u64 = 8_000_000_000;
 
-/// How long the rate takes for so many bytes.
+/// Time of this many bytes at the rate.
 fn time_for(bytes: u64, bits_per_second: u64) -> ExactTime {
     if let Some(work) = bytes.checked_mul(BIT_NANOS_PER_BYTE) {
         return ExactTime { nanos: work / bits_per_second, part: work % bits_per_second };

@@ -12,18 +12,18 @@ use super::{Impairments, InvalidImpairment, Nanos, Probability};
 pub struct Variation {
     /// Shape of the addition.
     pub distribution: Distribution,
-    /// Whether packets may overtake one another because of it.
+    /// Whether it may reorder packets.
     pub order: Order,
 }
 
 /// Distribution of an added delay; never negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
-    /// Evenly between 0 and this.
+    /// Uniform between 0 and this.
     Uniform(Duration),
     /// Mean and standard deviation, cut off at 0.
     Normal(Duration, Duration),
-    /// With this mean.
+    /// Exponential, with this mean.
     Exponential(Duration),
 }
 
@@ -37,29 +37,29 @@ pub enum Order {
     Reorder,
 }
 
-/// Hold a share of the packets back for a while.
+/// Holds a share of the packets back for a while.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reorder {
     /// Share of packets held back.
     pub probability: Probability,
-    /// How much longer than the others they take.
+    /// Their additional delay.
     pub by: Duration,
 }
 
-/// Says when a packet that left the shaper reaches the far end.
+/// Computes when a packet that left the shaper reaches the far end.
 #[derive(Clone, Debug)]
 pub(super) struct Delay {
     constant: Nanos,
     variation: Option<Distribution>,
-    /// A packet may not overtake those before it, but for those that `hold` picks.
+    /// A packet may not overtake those before it, except if `hold` selects it.
     in_order: bool,
     hold: Chance,
     hold_by: Nanos,
-    /// Latest release so far, time on hold not included.
+    /// Latest release so far, without time on hold.
     latest: Nanos,
 }
 
-/// A packet, or the copy that the duplication made of it: each has its own draws.
+/// A packet, or its copy by duplication: each has its own draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CopyKind {
     Original,
@@ -80,12 +80,12 @@ impl Delay {
         }
     }
 
-    /// Delays like `other` from now on, and still not before what was released so far.
+    /// Uses the delays of `other` from now on, but still not before earlier releases.
     pub(super) fn change_to(&mut self, other: &Delay) {
         *self = Delay { latest: self.latest, ..other.clone() };
     }
 
-    /// What is always added.
+    /// The constant part.
     pub(super) fn constant(&self) -> Nanos {
         self.constant
     }
@@ -100,7 +100,7 @@ impl Delay {
         self.in_order && self.hold.is_never()
     }
 
-    /// When a packet of which nothing is drawn reaches the far end.
+    /// When a packet without random draws reaches the far end.
     #[inline]
     pub(super) fn plain(&mut self, sent: Nanos) -> Nanos {
         self.ordered(sent.saturating_add(self.constant))
@@ -129,7 +129,7 @@ impl Delay {
 impl Distribution {
     pub(super) fn validate(self) -> Result<(), InvalidImpairment> {
         match self {
-            Distribution::Uniform(most) => delay("variation.uniform", most),
+            Distribution::Uniform(max) => delay("variation.uniform", max),
             Distribution::Exponential(mean) => delay("variation.exponential", mean),
             Distribution::Normal(mean, deviation) => {
                 delay("variation.normal.mean", mean)?;
@@ -141,19 +141,19 @@ impl Distribution {
     /// Whether it adds nothing.
     pub(super) fn is_zero(&self) -> bool {
         match self {
-            Distribution::Uniform(most) => most.is_zero(),
+            Distribution::Uniform(max) => max.is_zero(),
             Distribution::Normal(mean, deviation) => mean.is_zero() && deviation.is_zero(),
             Distribution::Exponential(mean) => mean.is_zero(),
         }
     }
 
-    /// What it adds on average, to the nanosecond: not what packets wait for one another.
+    /// Its mean, to the nanosecond, without the time that packets wait for one another.
     pub(super) fn mean(self) -> Duration {
         match self {
-            Distribution::Uniform(most) => most / 2,
+            Distribution::Uniform(max) => max / 2,
             Distribution::Normal(mean, deviation) if deviation.is_zero() => mean,
             Distribution::Normal(mean, deviation) => {
-                // What lies below 0 is put at 0.
+                // Values below 0 become 0.
                 let (mean, deviation) = (nanos(mean) as f64, nanos(deviation) as f64);
                 let place = mean / deviation;
                 let density = (-0.5 * place * place).exp() / TAU.sqrt();
@@ -171,8 +171,8 @@ impl Distribution {
         };
         let draw = flow.draw(first, index);
         match self {
-            Distribution::Uniform(most) => {
-                let values = u128::from(nanos(most)) + 1;
+            Distribution::Uniform(max) => {
+                let values = u128::from(nanos(max)) + 1;
                 ((u128::from(draw) * values) >> 64) as Nanos
             }
             Distribution::Normal(mean, deviation) => {
@@ -186,7 +186,7 @@ impl Distribution {
     }
 }
 
-/// The share of a standard normal distribution that lies below `place`, from 0 on: Abramowitz and Stegun, 7.1.26, to
+/// The share of a standard normal distribution below `place`, which is at least 0: Abramowitz and Stegun, 7.1.26, to
 /// 0.0000001.
 fn normal_below(place: f64) -> f64 {
     const FACTORS: [f64; 5] = [0.254_829_592, -0.284_496_736, 1.421_413_741, -1.453_152_027, 1.061_405_429];
@@ -196,7 +196,7 @@ fn normal_below(place: f64) -> f64 {
     1.0 - 0.5 * polynomial * (-x * x).exp()
 }
 
-/// In nanoseconds; the end of time if it is longer.
+/// In nanoseconds, saturating.
 pub(super) fn nanos(duration: Duration) -> Nanos {
     Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
 }

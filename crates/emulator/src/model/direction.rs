@@ -12,11 +12,11 @@ use super::{
 
 /// The state of one direction of an emulated link.
 ///
-/// Its clock is that of the arrivals it is told of. They may go slightly backwards, as kernel stamps do: an arrival
-/// before an earlier one counts as having come with it.
+/// Its clock is that of the arrivals. They may go slightly backwards, like kernel stamps: an arrival before an earlier
+/// one counts as simultaneous with it.
 #[derive(Clone, Debug)]
 pub struct Direction {
-    /// What holds for packets that arrive now, but for the delay.
+    /// The impairments of packets that arrive now, except for the delay.
     phase: Phase,
     delay: Delay,
     shaper: Option<Shaper>,
@@ -29,7 +29,7 @@ pub struct Direction {
     timetable: Timetable,
 }
 
-/// Impairments made ready for use; what they limit is the shaper's.
+/// Prepared impairments; capacities are in the shaper.
 #[derive(Clone, Debug)]
 struct Phase {
     loss: LossProcess,
@@ -52,9 +52,9 @@ impl Phase {
 }
 
 impl Direction {
-    /// A direction that nothing has passed yet. The plan should have passed [`Plan::validate`]; of settings that would
-    /// not, a probability counts as the nearest valid one, a rate of 0 as 1 bit/s, a rate besides a trace as none;
-    /// steps are taken in the order of their times, those at or after the repetition not at all.
+    /// A direction that no packet has passed. The plan should have passed [`Plan::validate`]; otherwise a probability
+    /// counts as the nearest valid one, a rate of 0 as 1 bit/s, a rate besides a trace as none; steps are sorted by
+    /// time, and those at or after the repetition ignored.
     pub fn new(plan: &Plan, key: Key) -> Self {
         let (phases, shaper, timetable) = ready(plan);
         let phase = phases[0].clone();
@@ -70,8 +70,9 @@ impl Direction {
         }
     }
 
-    /// Sets time 0 of the plan. Before it, what holds now goes on, and the beginning of the plan until the clock has
-    /// been started at all; what was accepted before this call keeps its release. Called again, the plan starts anew.
+    /// Sets time 0 of the plan. Before it, the present impairments continue, which are the plan's first ones until the
+    /// clock is first started; packets accepted before this call keep their release. Called again, the plan starts
+    /// again.
     pub fn start_clock(&mut self, at: Nanos) {
         self.timetable.start(at);
         self.changes_at = at;
@@ -80,8 +81,8 @@ impl Direction {
         }
     }
 
-    /// Follows another plan from `at` on, or from the last arrival if that is later; the clock of the old one goes on.
-    /// What was accepted before keeps its release, and where order is kept nothing overtakes it; random sequences go on.
+    /// Follows another plan from `at` on, or from the last arrival if that is later; the old one's clock continues.
+    /// Packets accepted before keep their release, and if order is kept none overtakes them; random sequences continue.
     pub fn change_plan(&mut self, plan: &Plan, at: Nanos) {
         let (phases, shaper, timetable) = ready(plan);
         self.now = self.now.max(at);
@@ -92,16 +93,16 @@ impl Direction {
         self.change();
     }
 
-    /// Looks a flow up, or admits it. Past 65,536 flows the further ones share one.
+    /// Finds a flow, or adds it. Flows beyond 65,536 share one.
     #[inline]
     pub fn flow(&mut self, tuple: &FlowTuple) -> FlowHandle {
         self.flows.find(tuple)
     }
 
-    /// Decides the fate of a flow's next packet. Called once a packet (not once a super-packet), in order of arrival.
+    /// Decides the fate of a flow's next packet. Called once per packet (not per super-packet), in order of arrival.
     ///
-    /// `bytes` counts from the IP header on. A copy takes its place in queue and rate right behind the original; if the
-    /// queue has no room for it, it is not made, and so counts neither as duplicated nor as dropped.
+    /// `bytes` counts from the IP header on. A copy takes its place in queue and rate right after the original; if the
+    /// queue has no room for it, it is not made, and counts neither as duplicated nor as dropped.
     ///
     /// # Panics
     /// May panic if the flow is another direction's.
@@ -130,16 +131,15 @@ impl Direction {
         Decision::Pass { release, alterations, copy }
     }
 
-    /// When a control packet (ARP, ND, IGMP, MLD) leaves. It is never dropped, takes no rate, and has no flow; it does
-    /// not overtake what came before it, unless the direction [keeps no order](Self::keeps_order).
+    /// When a control packet (ARP, ND, IGMP, MLD) leaves. It is never dropped, uses no rate, and has no flow; it does
+    /// not overtake earlier packets, unless the direction [keeps no order](Self::keeps_order).
     pub fn control(&mut self, arrival: Nanos) -> Nanos {
         let now = self.advance(arrival);
         self.delay.plain(now)
     }
 
-    /// When the flow's next `segments` packets leave, all together; `None` if each must be
-    /// [decided](Self::decide) on its own, in which case nothing has happened yet but that time has passed.
-    ///
+    /// When the flow's next `segments` packets leave, all together. `None`: each must be [decided](Self::decide)
+    /// separately; then only the clock has advanced.
     /// # Panics
     /// May panic if the flow is another direction's.
     #[inline]
@@ -152,19 +152,19 @@ impl Direction {
         Some(self.delay.plain(now))
     }
 
-    /// The time from a packet's arrival to its release is never less than this, in no phase of the plan.
+    /// Min time from a packet's arrival to its release, in any phase of the plan.
     pub fn least_delay(&self) -> Nanos {
         self.phases.iter().map(|phase| phase.delay.constant()).min().unwrap_or(0)
     }
 
-    /// Whether releases, those of copies and control packets included, never decrease, in no phase of the plan nor from
-    /// one to the next. If not, what waits for its release belongs into a heap instead of a queue.
+    /// Whether releases, including those of copies and control packets, never decrease, in any phase of the plan or
+    /// between phases. If not, waiting packets need a heap instead of a queue.
     pub fn keeps_order(&self) -> bool {
         self.phases.iter().all(|phase| phase.delay.keeps_order())
     }
 
-    /// Every flow with its planned drops, in order of appearance. At most 100,000 a flow and 1,000,000 in all are
-    /// listed; [`FlowDrops::complete`] tells.
+    /// Every flow with its planned drops, in order of appearance. At most 100,000 per flow and 1,000,000 in all are
+    /// listed; see [`FlowDrops::complete`].
     pub fn drops(&self) -> Vec<FlowDrops> {
         self.flows.drops()
     }
@@ -174,7 +174,7 @@ impl Direction {
         self.flows.unlisted()
     }
 
-    /// What waits for the shaper at `time`, which lies not before the last arrival.
+    /// The shaper's backlog at `time`, which must not be before the last arrival.
     pub fn waiting(&self, time: Nanos) -> Waiting {
         self.shaper.as_ref().map_or(Waiting::default(), |shaper| shaper.waiting(time))
     }
@@ -218,7 +218,7 @@ impl Direction {
     }
 }
 
-/// The phases of a plan in the order of their times, what limits them, and when they hold.
+/// The phases of a plan in the order of their times, their capacities, and their times.
 fn ready(plan: &Plan) -> (Box<[Phase]>, Option<Shaper>, Timetable) {
     let (order, timetable) = Timetable::new(plan);
     let all: Vec<&Impairments> = plan.phases().collect();

@@ -1,4 +1,4 @@
-//! The flows of a direction: recognised by their headers, counted, and given the same random sequences in every run.
+//! The flows of a direction: identified by their headers, counted, and given the same random sequences in every run.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
@@ -9,18 +9,18 @@ use super::loss::LossState;
 use super::random::StreamKey;
 use super::{FlowDrops, FlowIdentity, FlowTuple};
 
-/// A flow of one [`Direction`](super::Direction); worthless to any other.
+/// A flow of one [`Direction`](super::Direction); invalid for any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowHandle(u32);
 
-/// All flows of a direction, up to [`MAX_FLOWS`], and one more that all others share.
+/// All flows of a direction, up to [`MAX_FLOWS`], and one that all others share.
 #[derive(Clone, Debug)]
 pub(super) struct Flows {
     key: StreamKey,
     /// In order of appearance.
     flows: Vec<Flow>,
     handles: HashMap<FlowTuple, FlowHandle, KeyedHash>,
-    /// How many flows have the same identity but for the ordinal.
+    /// Number of flows with the same identity except for the ordinal.
     ordinals: HashMap<FlowIdentity, u64, KeyedHash>,
     last: Option<(FlowTuple, FlowHandle)>,
     shared: Option<FlowHandle>,
@@ -29,7 +29,7 @@ pub(super) struct Flows {
     recorded_drops: usize,
 }
 
-/// What is known of a flow.
+/// The state of a flow.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) key: StreamKey,
@@ -38,7 +38,7 @@ pub(super) struct Flow {
     pub(super) loss: LossState,
     tuple: FlowTuple,
     identity: FlowIdentity,
-    /// Planned losses so far, whether written down or not.
+    /// Planned losses so far, listed or not.
     lost: u64,
     /// Packets that found the queue full.
     pub(super) queue_dropped: u64,
@@ -61,7 +61,7 @@ impl Flows {
         }
     }
 
-    /// Looks the flow up, or admits it.
+    /// Finds the flow, or adds it.
     #[inline]
     pub(super) fn find(&mut self, tuple: &FlowTuple) -> FlowHandle {
         match self.last {
@@ -79,7 +79,7 @@ impl Flows {
         &mut self.flows[handle.0 as usize]
     }
 
-    /// Counts a planned drop, and writes it down if there is room.
+    /// Counts a planned drop, and lists it if there is room.
     pub(super) fn record_drop(&mut self, handle: FlowHandle, index: u64) {
         let flow = &mut self.flows[handle.0 as usize];
         flow.lost += 1;
@@ -140,7 +140,7 @@ impl Flows {
     }
 
     fn admit(&mut self, tuple: &FlowTuple, identity: FlowIdentity, key: StreamKey) -> FlowHandle {
-        // At most MAX_FLOWS + 1 are ever admitted.
+        // At most MAX_FLOWS + 1 are ever added.
         let handle = FlowHandle(self.flows.len() as u32);
         self.flows.push(Flow {
             key,
@@ -157,16 +157,16 @@ impl Flows {
     }
 }
 
-/// Flows that a direction tells apart.
+/// Max flows that a direction distinguishes.
 pub(super) const MAX_FLOWS: usize = 65_536;
-/// Distinct flows past the table that are counted; the count stays there.
+/// Max distinct flows beyond the table that are counted; the count stays there.
 const MAX_UNLISTED: usize = 1 << 20;
-/// Planned drops written down for a flow.
+/// Max planned drops listed per flow.
 pub(super) const MAX_DROPS_OF_FLOW: usize = 100_000;
-/// Planned drops written down for all flows of a direction.
+/// Max planned drops listed for all flows of a direction.
 pub(super) const MAX_DROPS: usize = 1_000_000;
 
-/// All that is not IP is one flow, whatever the caller takes for its addresses.
+/// All packets that are not IP are one flow, whatever their addresses.
 fn without_non_ip_headers(tuple: &FlowTuple) -> FlowTuple {
     const UNSPECIFIED: IpAddr = IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED);
     match tuple.protocol {
@@ -175,8 +175,8 @@ fn without_non_ip_headers(tuple: &FlowTuple) -> FlowTuple {
     }
 }
 
-/// A hash for the tables, keyed so that nobody foresees its collisions who does not know the seed, and faster than the
-/// standard one. Unlike a [`StreamKey`] it may change from version to version.
+/// A hash for the tables, keyed so that its collisions are unpredictable without the seed, and faster than the standard
+/// one. Unlike a [`StreamKey`] it may change between versions.
 #[derive(Clone, Copy, Debug)]
 struct KeyedHash(u64);
 

@@ -1,13 +1,13 @@
-//! What makes a flow the same flow in the next run.
+//! The identity of a flow across runs.
 
 use std::net::IpAddr;
 
 use super::FlowTuple;
 use super::random::StreamKey;
 
-/// What a flow is known by in every run: its headers without the port that the kernel picks anew each time.
+/// The identity of a flow in every run: its headers without the port that the kernel chooses each time.
 ///
-/// A port in Linux's default ephemeral range (32768 to 60999) is left out unless the other one is; if both lie in it,
+/// A port in Linux's default ephemeral range (32768 to 60999) is left out unless the other one is; if both are in it,
 /// the source's is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowIdentity {
@@ -21,8 +21,8 @@ pub struct FlowIdentity {
     pub source_port: Option<u16>,
     /// Destination port; `None` if left out, or if there is none.
     pub destination_port: Option<u16>,
-    /// How many flows that are alike in all of this appeared before, in this direction.
-    /// Flows that are alike and start at once may change places from run to run.
+    /// Number of earlier flows with the same values in this direction.
+    /// Equal flows that start at once may swap places from run to run.
     pub ordinal: u64,
 }
 
@@ -55,12 +55,12 @@ impl FlowIdentity {
     }
 }
 
-/// The random sequences of the flow that all those past the table's bound share.
+/// The random sequences of the flow shared by all beyond the table's limit.
 pub(super) fn shared_key(direction: StreamKey) -> StreamKey {
     direction.with(SHARED)
 }
 
-// In a flow's key, in the place of an IP protocol's number.
+// Replaces an IP protocol's number in a flow's key.
 const NOT_IP: u64 = 256;
 const SHARED: u64 = 257;
 

@@ -1,4 +1,4 @@
-//! What can be set, and which settings make sense.
+//! The settings, and which are valid.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::loss::LossProcess;
 use super::{Alterations, Loss, Probability, QueueLimit, Rate, Reorder, Trace, Variation};
 
-/// What one direction of a link does to its packets. The default does nothing.
+/// The impairments of one direction of a link. The default has none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Impairments {
     /// Planned loss.
@@ -17,13 +17,13 @@ pub struct Impairments {
     pub variation: Option<Variation>,
     /// Shaper; `None` is unlimited.
     pub rate: Option<Rate>,
-    /// Recorded capacity, in place of a rate. It begins at time 0 of the [`Plan`]; every packet waits for an
-    /// opportunity later than its arrival, and is released at that which delivers its last byte.
+    /// Recorded capacity, instead of a rate. It begins at time 0 of the [`Plan`]; every packet waits for an opportunity
+    /// later than its arrival, and is released at the one that delivers its last byte.
     pub trace: Option<Arc<Trace>>,
-    /// What may wait for the shaper, be it a rate or a trace; without either it never fills.
+    /// Limit of the shaper's queue, for a rate or a trace; without either it never fills.
     pub queue: QueueLimit,
-    /// Share of packets that are delivered twice. The copy takes its place in queue and rate right behind the original,
-    /// and has a delay variation and reordering of its own; it is not made if the queue has no room for it.
+    /// Share of packets that are delivered twice. The copy takes its place in queue and rate right after the original,
+    /// with its own delay variation and reordering; it is not made if the queue has no room for it.
     pub duplicate: Probability,
     /// Share of packets that are altered in each way.
     pub alterations: Alterations<Probability>,
@@ -31,7 +31,7 @@ pub struct Impairments {
     pub reorder: Option<Reorder>,
 }
 
-/// A setting that makes no sense. Keys are those of [`Impairments`], dotted.
+/// An invalid setting. Keys are those of [`Impairments`], dotted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidImpairment {
     /// A probability below 0, above 1 or not a number.
@@ -39,7 +39,7 @@ pub enum InvalidImpairment {
     Probability {
         /// The setting.
         key: &'static str,
-        /// What it was set to, as a share.
+        /// Its value, as a share.
         value: Probability,
     },
     /// A delay of more than a day.
@@ -47,21 +47,21 @@ pub enum InvalidImpairment {
     Delay {
         /// The setting.
         key: &'static str,
-        /// What it was set to.
+        /// Its value.
         value: Duration,
     },
     /// A rate of 0.
     #[error("rate of 0 bit/s: must be at least 1 bit/s (leave it out for no limit)")]
     Rate,
     /// Both a rate and a trace.
-    #[error("rate and trace are both set: a trace is a rate that changes, keep one of them")]
+    #[error("rate and trace are both set: a trace replaces the rate. Remove one.")]
     RateAndTrace,
     /// A setting of a step.
     #[error("steps[{index}]: {invalid}")]
     Step {
         /// Which step, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// Its error.
         invalid: Box<InvalidImpairment>,
     },
     /// A step that does not come after the one before it, or after time 0.
@@ -69,17 +69,17 @@ pub enum InvalidImpairment {
     StepTime {
         /// Which step, from 0.
         index: usize,
-        /// When it is.
+        /// Its time.
         after: Duration,
-        /// When the one before it is.
+        /// The time of the one before it.
         before: Duration,
     },
-    /// A plan that would start again before it has come to its end.
+    /// A plan that would start again before its end.
     #[error("repeat after {repeat:?}: must come after the last step, at {last:?}")]
     Repeat {
-        /// When it starts again.
+        /// The time at which it starts again.
         repeat: Duration,
-        /// When the last step is.
+        /// The time of the last step.
         last: Duration,
     },
 }
@@ -88,7 +88,7 @@ impl Impairments {
     /// Checks every setting.
     ///
     /// # Errors
-    /// The first setting that makes no sense.
+    /// The first invalid setting.
     pub fn validate(&self) -> Result<(), InvalidImpairment> {
         self.loss.validate()?;
         probability("duplicate", self.duplicate)?;
@@ -106,7 +106,7 @@ impl Impairments {
         }
     }
 
-    /// Whether packets pass as if there were nothing: no impairment can ever have an effect.
+    /// Whether packets pass unchanged: no impairment can ever have an effect.
     pub fn is_transparent(&self) -> bool {
         LossProcess::new(&self.loss).is_none()
             && self.delay.is_zero()
@@ -119,11 +119,11 @@ impl Impairments {
     }
 }
 
-/// Longest delay that can be set.
+/// Max delay.
 const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) fn probability(key: &'static str, value: Probability) -> Result<(), InvalidImpairment> {
-    // Not a number is in no range.
+    // NaN is not in any range.
     if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(InvalidImpairment::Probability { key, value }) }
 }
 

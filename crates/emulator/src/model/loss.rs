@@ -14,12 +14,12 @@ pub enum Loss {
     None,
     /// Each packet is lost independently.
     Bernoulli(Probability),
-    /// Losses come in bursts. The chain steps once a packet, before the packet's fate is drawn, starting in the
+    /// Losses come in bursts. The chain steps once per packet, before the packet's fate is drawn, starting in the
     /// stationary distribution.
     GilbertElliott {
-        /// Probability to go from good to bad.
+        /// Probability of going from good to bad.
         to_bad: Probability,
-        /// Probability to go from bad to good.
+        /// Probability of going from bad to good.
         to_good: Probability,
         /// Loss probability in the good state (often 0).
         good: Probability,
@@ -31,7 +31,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Share of packets lost in the long run. An explicit list is finite: 0.
+    /// Long-run share of packets lost. An explicit list is finite: 0.
     pub fn mean(&self) -> Probability {
         match *self {
             Loss::None | Loss::List(_) => 0.0,
@@ -57,7 +57,7 @@ impl Loss {
     }
 }
 
-/// A loss process made ready for use; the part that all flows share.
+/// A prepared loss process; the part that all flows share.
 #[derive(Clone, Debug)]
 pub(super) enum LossProcess {
     None,
@@ -74,12 +74,12 @@ pub(super) enum LossProcess {
     List(Arc<[u64]>),
 }
 
-/// Where one flow stands in its loss process.
+/// The state of one flow in its loss process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossState {
     /// Gilbert-Elliott: whether the chain is in the bad state; `None`: it has not started.
     bad: Option<bool>,
-    /// List: how many entries lie behind, if it is still the same list.
+    /// List: how many entries are past, if it is still the same list.
     passed: usize,
 }
 
@@ -103,7 +103,7 @@ impl LossProcess {
                 indexes.dedup();
                 LossProcess::List(indexes.into())
             }
-            // What can never lose is all the same: the chain of a flow rests meanwhile.
+            // Processes that never lose are the same: the chain of a flow pauses meanwhile.
             Loss::None | Loss::Bernoulli(_) | Loss::GilbertElliott { .. } | Loss::List(_) => LossProcess::None,
         }
     }
@@ -134,7 +134,7 @@ impl LossProcess {
                     let next = indexes.get(passed);
                     before.is_none_or(|&before| before < index) && next.is_none_or(|&next| next >= index)
                 };
-                // It may have been another list, or have rested.
+                // It may have been another list, or have paused.
                 if state.passed > indexes.len() || !behind(state.passed) {
                     state.passed = indexes.partition_point(|&listed| listed < index);
                 }

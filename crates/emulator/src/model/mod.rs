@@ -1,11 +1,11 @@
-//! What happens to a packet on one direction of a link: pure state machines on a virtual clock.
+//! The fate of a packet on one direction of a link: pure state machines on a virtual clock.
 //!
 //! A packet passes, in this order: planned loss, duplication, alteration, the queue and the rate shaper, the delay with
-//! its variation, reordering. Lost packets therefore never take up rate or queue.
+//! its variation, reordering. Lost packets therefore use neither rate nor queue.
 //!
 //! Every random choice is a function of (seed, link, direction, flow, packet index), the index counting the IP packets
-//! of one flow in one direction. Time plays no part in it, so the same traffic meets the same losses again. Only a
-//! [`Plan`] whose impairments change at set times makes it matter when a packet arrives.
+//! of one flow in one direction. It does not depend on time, so the same traffic has the same losses again. The arrival
+//! time of a packet matters only in a [`Plan`] whose impairments change at set times.
 
 mod alteration;
 mod bucket;
@@ -43,17 +43,17 @@ pub type Nanos = u64;
 /// A share between 0 and 1.
 pub type Probability = f64;
 
-/// Token bucket: `bits_per_second` on the long run, up to `burst_bytes` at once. Bytes count from the IP header on.
-/// A packet leaves when it starts to be sent: only those behind it wait for its time on the wire.
+/// Token bucket: `bits_per_second` in the long run, up to `burst_bytes` at once. Bytes count from the IP header on. A
+/// packet leaves when its sending starts: only later ones wait for its time on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Long-run rate.
     pub bits_per_second: u64,
-    /// Depth of the bucket; a packet larger than it still passes, by going into debt. 0 spaces packets evenly.
+    /// Size of the bucket; a larger packet still passes, by going into debt. 0 spaces packets evenly.
     pub burst_bytes: u64,
 }
 
-/// Drop-tail limit of what waits for the shaper, the packet being sent not included.
+/// Drop-tail limit of the shaper's queue, without the packet being sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueLimit {
     /// No limit.
@@ -65,14 +65,14 @@ pub enum QueueLimit {
     Packets(u64),
 }
 
-/// Which of the world's random sequences a direction uses.
+/// The random sequences of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The run's seed.
     pub seed: u64,
     /// The link's index in its network.
     pub link: u32,
-    /// Which way.
+    /// The direction.
     pub direction: Way,
 }
 
@@ -85,7 +85,7 @@ pub enum Way {
     Backward,
 }
 
-/// The packets of one conversation in one direction, as far as their headers tell.
+/// The packets of one conversation in one direction, by their headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowTuple {
     /// IP protocol number; `None`: not an IP packet.
@@ -103,9 +103,9 @@ pub struct FlowTuple {
 pub struct FlowDrops {
     /// The flow's headers.
     pub flow: FlowTuple,
-    /// By what the flow is known in every run.
+    /// The identity of the flow in every run.
     pub identity: FlowIdentity,
-    /// Whether all flows past the flow table's bound are this one; `flow` and `identity` are the first one's.
+    /// Whether this is the flow shared by all beyond the table's limit; `flow` and `identity` are the first one's.
     pub shared: bool,
     /// Packets of this flow seen so far.
     pub packets: u64,
@@ -122,15 +122,15 @@ pub struct FlowDrops {
 /// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It goes no further.
+    /// It is dropped.
     Drop(Cause),
     /// It leaves.
     Pass {
-        /// When.
+        /// Its release.
         release: Nanos,
-        /// How it is altered.
+        /// Its alterations.
         alterations: Alterations<Option<u64>>,
-        /// When its copy leaves, if it has one. Only such a copy counts as duplicated.
+        /// Release of its copy, if it has one. Only such a copy counts as duplicated.
         copy: Option<Nanos>,
     },
 }
@@ -138,7 +138,7 @@ pub enum Decision {
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The loss process said so.
+    /// The loss process dropped it.
     Loss,
     /// The queue was full.
     Queue,

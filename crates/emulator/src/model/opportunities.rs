@@ -1,4 +1,4 @@
-//! Packets take their turns at the delivery opportunities of a trace.
+//! Packets use the delivery opportunities of a trace.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ pub(super) struct Opportunities {
     trace: Arc<Trace>,
     /// When the trace began.
     origin: Nanos,
-    /// The opportunity that was used last, or will be used next.
+    /// The opportunity used last, or to be used next.
     place: Place,
 }
 
-/// An opportunity and what it has room for.
+/// An opportunity and its free room.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     spot: Spot,
@@ -29,7 +29,7 @@ pub(super) struct Turn {
     pub(super) begins: Nanos,
     /// When its last is.
     pub(super) ends: Nanos,
-    /// What to [`take`](Opportunities::take) if it is let through.
+    /// The state to [`take`](Opportunities::take) if it passes.
     pub(super) after: Place,
 }
 
@@ -39,12 +39,12 @@ impl Opportunities {
         Opportunities { trace, origin, place: Place { spot: Spot::default(), left: Trace::OPPORTUNITY } }
     }
 
-    /// Whether it is this trace, begun at this time.
+    /// Whether it is this trace, started at this time.
     pub(super) fn is(&self, trace: &Arc<Trace>, origin: Nanos) -> bool {
         self.origin == origin && (Arc::ptr_eq(&self.trace, trace) || self.trace == *trace)
     }
 
-    /// When `cost` bytes are delivered that use what comes later than `after`.
+    /// When `cost` bytes are delivered by opportunities later than `after`.
     #[inline]
     pub(super) fn turn(&self, after: Nanos, cost: u64) -> Turn {
         let Place { spot, left } = self.next(after);

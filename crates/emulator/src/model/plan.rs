@@ -6,25 +6,24 @@ use super::delay::nanos;
 use super::timetable::Timetable;
 use super::{Impairments, InvalidImpairment, Probability};
 
-/// What one direction of a link does to its packets over time.
+/// The impairments of one direction of a link over time.
 ///
 /// Time 0 is set by [`Direction::start_clock`](super::Direction::start_clock); before it the first impairments hold.
 ///
-/// - A packet meets the impairments of the instant at which it *arrives*, through all its stages but one: a change of
-///   `rate` or `trace` holds for what waits already, as on a link whose capacity changes.
-/// - Nothing is dropped, sent twice or overtaken because of a step. A queue that shrinks keeps what it has and takes
-///   nothing more until there is room; where order is kept and the delay shrinks, packets do not leave before those
-///   ahead of them.
-/// - Random sequences go on: a packet's draws depend on its index in its flow, and a step changes only what they are
-///   compared with. A Gilbert-Elliott chain rests while another kind of loss holds.
+/// - The impairments at a packet's *arrival* apply to it in all stages but one: a change of `rate` or `trace` also
+///   affects waiting packets, as on a link whose capacity changes.
+/// - A step does not drop, duplicate or reorder packets. A queue that shrinks keeps its packets and accepts no more
+///   until there is room; if order is kept and the delay shrinks, packets do not leave before those ahead of them.
+/// - Random sequences continue: a packet's draws depend on its index in its flow, and a step changes only the
+///   thresholds. A Gilbert-Elliott chain pauses while another kind of loss applies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// From the beginning to the first step.
     pub first: Impairments,
     /// Each replaces the impairments before it; ascending.
     pub steps: Vec<Step>,
-    /// After which time, counted from time 0, the plan starts again; `None`: the last step stays. Traces have periods
-    /// of their own and go on.
+    /// Time from time 0 after which the plan starts again. `None`: the last step stays. Traces have their own periods
+    /// and continue.
     pub repeat: Option<Duration>,
 }
 
@@ -33,7 +32,7 @@ pub struct Plan {
 pub struct Step {
     /// When it takes effect, counted from time 0.
     pub after: Duration,
-    /// What holds from then on, as a whole.
+    /// All impairments from then on.
     pub impairments: Impairments,
 }
 
@@ -44,10 +43,10 @@ impl From<Impairments> for Plan {
 }
 
 impl Plan {
-    /// Checks every setting of every phase, and that the steps' times ascend and lie before the repetition.
+    /// Checks every setting of every phase, and that the steps' times ascend and are before the repetition.
     ///
     /// # Errors
-    /// The first setting that makes no sense.
+    /// The first invalid setting.
     pub fn validate(&self) -> Result<(), InvalidImpairment> {
         self.first.validate()?;
         let mut before = Duration::ZERO;
@@ -66,7 +65,7 @@ impl Plan {
         }
     }
 
-    /// Whether packets pass, at all times, as if there were nothing.
+    /// Whether packets always pass unchanged.
     pub fn is_transparent(&self) -> bool {
         self.phases().all(Impairments::is_transparent)
     }
@@ -76,18 +75,18 @@ impl Plan {
         std::iter::once(&self.first).chain(self.steps.iter().map(|step| &step.impairments))
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub fn phases_mut(&mut self) -> impl Iterator<Item = &mut Impairments> {
         std::iter::once(&mut self.first).chain(self.steps.iter_mut().map(|step| &mut step.impairments))
     }
 
-    /// [`Loss::mean`](super::Loss::mean) averaged over so long a time from time 0 on: the share lost of traffic that
-    /// flows evenly. Over no time: what the plan begins with.
+    /// [`Loss::mean`](super::Loss::mean) averaged over this time from time 0 on: the share lost of evenly flowing
+    /// traffic. For zero time: that of the plan's beginning.
     pub fn mean_loss(&self, over: Duration) -> Probability {
         self.mean(over, |impairments| impairments.loss.mean())
     }
 
-    /// The delay with what its variation adds on average, over so long a time from time 0 on, without reordering.
+    /// The delay with the mean of its variation, over this time from time 0 on, without reordering.
     pub fn mean_delay(&self, over: Duration) -> Duration {
         let delay = |impairments: &Impairments| {
             let varies =
@@ -97,8 +96,8 @@ impl Plan {
         Duration::from_secs_f64(self.mean(over, delay))
     }
 
-    /// Bits a second that `rate` or `trace` let through, averaged over so long a time from time 0 on, a trace by its
-    /// own mean; `None` if there is no limit for some of the time.
+    /// Bits per second of `rate` or `trace`, averaged over this time from time 0 on, a trace by its own mean. `None`:
+    /// there is no limit for some of the time.
     pub fn mean_rate(&self, over: Duration) -> Option<f64> {
         let rate = |impairments: &Impairments| match (&impairments.trace, impairments.rate) {
             (Some(trace), _) => trace.mean_bits_per_second(),
@@ -108,7 +107,7 @@ impl Plan {
         Some(self.mean(over, rate)).filter(|mean| mean.is_finite())
     }
 
-    /// The mean of `value`, each phase weighing as much as it holds within `over`.
+    /// The mean of `value`, each phase weighted by its duration within `over`.
     fn mean(&self, over: Duration, value: impl Fn(&Impairments) -> f64) -> f64 {
         let over = nanos(over);
         if over == 0 || self.steps.is_empty() {
@@ -117,7 +116,7 @@ impl Plan {
         let (phases, timetable) = Timetable::new(self);
         let all: Vec<&Impairments> = self.phases().collect();
         let shares = timetable.shares(over);
-        // What never holds must not count, be it without limit.
+        // A phase without duration must not count, even if unlimited.
         let held = phases.iter().zip(shares).filter(|&(_, share)| share > 0);
         held.map(|(&phase, share)| value(all[phase]) * share as f64).sum::<f64>() / over as f64
     }

@@ -1,25 +1,25 @@
-//! Random numbers by counting: a draw is a function of a key and an index, never of the draws before it.
+//! Counter-based random numbers: a draw is a function of a key and an index, never of earlier draws.
 //!
-//! A key names one SplitMix64 sequence (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"),
-//! and the index a place in it. Any change to this file changes every drop list; a test pins the values.
+//! A key selects one SplitMix64 sequence (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
+//! generators"), and the index a place in it. Any change to this file changes all drop lists; a test pins the values.
 
 use super::{Alteration, Key, Probability, Way};
 
-/// Names a family of random sequences: a direction's, or one flow's in it.
+/// Selects a family of random sequences: a direction's, or one flow's in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamKey(u64);
 
-/// What a draw decides. Each purpose has a sequence of its own, so that switching one impairment on leaves the others'
-/// choices as they were.
+/// The purpose of a draw. Each purpose has its own sequence, so that enabling one impairment does not change the
+/// others' choices.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
     Loss,
     ChainStart,
     ChainStep,
     Duplicate,
-    /// Whether a packet is altered in this way.
+    /// Whether a packet has this alteration.
     Alteration(Alteration),
-    /// What exactly is altered.
+    /// The choice of what to alter.
     Choice(Alteration),
     Variation,
     VariationAngle,
@@ -48,7 +48,7 @@ impl StreamKey {
         StreamKey(0).with(key.seed).with(u64::from(key.link)).with(way)
     }
 
-    /// The key of this family's member named by `word`; no two words give the same.
+    /// The key of this family's member `word`; different words give different keys.
     pub(super) fn with(self, word: u64) -> Self {
         StreamKey(mix(self.0.wrapping_add(GAMMA) ^ word))
     }
@@ -67,7 +67,7 @@ impl StreamKey {
 }
 
 impl Purpose {
-    /// Its number, which is nobody else's; those from 13 on are free.
+    /// Its unique number; those from 13 on are free.
     fn sequence(self) -> u64 {
         match self {
             Purpose::Loss => 1,
@@ -87,7 +87,7 @@ impl Purpose {
 }
 
 impl Chance {
-    /// Hits with `probability`; below 0 or not a number never, above 1 always.
+    /// Hits with `probability`; below 0 or NaN never, above 1 always.
     pub(super) fn new(probability: Probability) -> Self {
         Chance { below: (probability * TWO_TO_64).ceil() as u64, always: probability >= 1.0 }
     }

@@ -1,22 +1,22 @@
-//! Which phase of a plan holds when.
+//! The times of a plan's phases.
 
 use std::sync::Arc;
 
 use super::delay::nanos;
 use super::{Nanos, Plan};
 
-/// The phases of a plan on the clock. Phase 0 is what the plan begins with, phase n its n-th step.
+/// The phases of a plan on the clock. Phase 0 is the plan's beginning, phase n its n-th step.
 #[derive(Clone, Debug)]
 pub(super) struct Timetable {
-    /// When each phase begins, counted from time 0; ascending, the first is 0.
+    /// Start of each phase, from time 0; ascending, the first is 0.
     begins: Arc<[Nanos]>,
-    /// After which time the plan starts again.
+    /// The period of the plan.
     repeat: Option<Nanos>,
-    /// Time 0; `None`: not set yet, and phase 0 holds.
+    /// Time 0. `None`: not set yet, and phase 0 applies.
     zero: Option<Nanos>,
 }
 
-/// The stay of a plan in one of its phases.
+/// A period in which a plan is in one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stay {
     /// Stays before this one; 0 is the time before time 0.
@@ -30,7 +30,7 @@ pub(super) struct Stay {
 }
 
 impl Timetable {
-    /// The phases that have a time of their own, in their order, and when they hold.
+    /// The phases with their own time, in order, and their times.
     pub(super) fn new(plan: &Plan) -> (Vec<usize>, Self) {
         let repeat = plan.repeat.map(nanos).filter(|&repeat| repeat > 0);
         let mut steps: Vec<(Nanos, usize)> =
@@ -52,12 +52,12 @@ impl Timetable {
         self.zero = Some(zero);
     }
 
-    /// Time 0, if it has come by the stay `stay`.
+    /// Time 0, if it is not after the stay `stay`.
     pub(super) fn origin(&self, stay: &Stay) -> Nanos {
         if stay.number == 0 { 0 } else { self.zero.unwrap_or(0) }
     }
 
-    /// The stay that `time` lies in.
+    /// The stay that contains `time`.
     pub(super) fn at(&self, time: Nanos) -> Stay {
         let before = |ends| Stay { number: 0, phase: 0, begins: 0, ends };
         let Some(zero) = self.zero else { return before(Nanos::MAX) };
@@ -75,7 +75,7 @@ impl Timetable {
         }
     }
 
-    /// How long each phase holds within `over` from time 0.
+    /// Duration of each phase within `over` from time 0.
     pub(super) fn shares(&self, over: Nanos) -> Vec<u128> {
         let (rounds, rest) = self.repeat.map_or((0, over), |repeat| (over / repeat, over % repeat));
         let ends = |phase: usize| self.begins.get(phase + 1).copied();

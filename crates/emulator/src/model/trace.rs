@@ -1,4 +1,4 @@
-//! Links whose capacity was recorded: packet delivery opportunities, as mahimahi has them.
+//! Links with a recorded capacity: packet delivery opportunities in the format of mahimahi.
 //!
 //! Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP" (USENIX ATC 2015); mahimahi's
 //! `src/frontend/link_queue.cc`.
@@ -6,14 +6,14 @@
 use super::Nanos;
 
 /// When a link can deliver. Each opportunity carries [`Trace::OPPORTUNITY`] bytes; a packet counts its bytes from the
-/// IP header on and [`Trace::HEADER`] more, so that one of 1500 bytes takes exactly one.
+/// IP header on plus [`Trace::HEADER`], so that one of 1500 bytes takes exactly one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Ascending; the last is the period, and more than 0.
+    /// Ascending; the last is the period, and above 0.
     times: Box<[Nanos]>,
 }
 
-/// Why a text is no trace.
+/// Why a text is not a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// A line that is neither a time nor a comment.
@@ -24,7 +24,7 @@ pub enum TraceError {
         /// Its beginning.
         found: String,
     },
-    /// A time beyond what a trace can have.
+    /// A time beyond the max of a trace.
     #[error("line {line}: {found} ms is too late: a trace lasts for at most {MAX_MILLIS} ms (49 days)")]
     TooLate {
         /// Its number, from 1.
@@ -43,10 +43,10 @@ pub enum TraceError {
         before: u64,
     },
     /// Not a single time.
-    #[error("there is no time in it: expected one a line, in whole milliseconds")]
+    #[error("there is no time in it: expected one per line, in whole milliseconds")]
     Empty,
     /// Only times of 0.
-    #[error("its last time is 0 ms: that is when it starts again, so it must be at least 1 ms")]
+    #[error("its last time is 0 ms: the trace starts again then, so it must be at least 1 ms")]
     NoPeriod,
 }
 
@@ -60,14 +60,14 @@ pub(super) struct Spot {
 impl Trace {
     /// Bytes that one opportunity carries (mahimahi: `PACKET_SIZE`).
     pub const OPPORTUNITY: u32 = 1504;
-    /// What a packet takes besides its IP bytes (mahimahi: the header that a tun device puts before each packet).
+    /// Bytes that a packet takes besides its IP bytes (mahimahi: the header that a tun device puts before each packet).
     pub const HEADER: u32 = 4;
 
-    /// Reads a trace: one opportunity a line, its time in whole milliseconds, not decreasing. After the last one it
+    /// Parses a trace: one opportunity per line, its time in whole milliseconds, not decreasing. After the last one it
     /// starts again. Unlike mahimahi it skips blank lines and lines that begin with `#`.
     ///
     /// # Errors
-    /// What is wrong, and in which line.
+    /// The error, and its line.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
         let mut times = Vec::new();
         let mut before = 0;
@@ -80,7 +80,7 @@ impl Trace {
             if !line.bytes().all(|byte| byte.is_ascii_digit()) {
                 return Err(TraceError::NotATime { line: line_number, found: found() });
             }
-            // Digits alone are refused only for want of room.
+            // Digits alone are refused only if the number is too large.
             let millis = line.parse().ok().filter(|&millis| millis <= MAX_MILLIS);
             let millis = millis.ok_or_else(|| TraceError::TooLate { line: line_number, found: found() })?;
             if millis < before {
@@ -96,7 +96,7 @@ impl Trace {
         }
     }
 
-    /// Bits a second, in the long run, that packets of 1500 bytes can carry; bytes count from the IP header on.
+    /// Long-run bits per second for packets of 1500 bytes; bytes count from the IP header on.
     pub fn mean_bits_per_second(&self) -> f64 {
         let bits = self.times.len() as f64 * f64::from(8 * (Trace::OPPORTUNITY - Trace::HEADER));
         bits / (self.period() as f64 / 1e9)
@@ -107,13 +107,13 @@ impl Trace {
         self.times.len()
     }
 
-    /// After which time it starts again, ns.
+    /// Its period, ns.
     pub fn period(&self) -> Nanos {
-        // There is a last one, or it would not have been read.
+        // There is a last one, or parsing would have failed.
         self.times.last().copied().unwrap_or(Nanos::MAX)
     }
 
-    /// When `spot` comes, counted from the trace's beginning.
+    /// The time of `spot`, from the trace's beginning.
     #[inline]
     pub(super) fn time(&self, spot: Spot) -> Nanos {
         self.period().saturating_mul(spot.round).saturating_add(self.times[spot.index])
@@ -130,13 +130,13 @@ impl Trace {
         Spot { round: spot.round.saturating_add(index / length), index: (index % length) as usize }
     }
 
-    /// How many opportunities lie between `from` and `to`, the first counted.
+    /// The number of opportunities between `from` and `to`, including the first.
     pub(super) fn count(&self, from: Spot, to: Spot) -> u64 {
         let rounds = to.round.saturating_sub(from.round).saturating_mul(self.times.len() as u64);
         rounds.saturating_add(to.index as u64).saturating_sub(from.index as u64)
     }
 
-    /// The first opportunity after `time`; none of those up to `spot` is.
+    /// The first opportunity after `time`; none up to `spot` qualifies.
     #[inline]
     pub(super) fn first_after(&self, spot: Spot, time: Nanos) -> Spot {
         let mut near = spot;
@@ -157,7 +157,7 @@ impl Trace {
     }
 }
 
-/// Thousands of times help nobody.
+/// Thousands of times are no help.
 impl std::fmt::Debug for Trace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Trace({} opportunities in {} ms)", self.times.len(), self.period() / 1_000_000)
@@ -165,9 +165,9 @@ impl std::fmt::Debug for Trace {
 }
 
 const MAX_MILLIS: u64 = u32::MAX as u64;
-/// How much of a faulty line an error shows, characters.
+/// Max characters of a faulty line in an error.
 const MAX_FOUND: usize = 40;
-/// Opportunities tried one after the other before searching.
+/// Opportunities to try one by one before searching.
 const NEAR: u32 = 8;
 
 #[cfg(test)]

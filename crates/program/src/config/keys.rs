@@ -1,4 +1,4 @@
-//! A table of a configuration in one declaration: what is read, checked, printed and documented.
+//! A table of a configuration in one declaration, to read, check, print and document it.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
@@ -15,51 +15,51 @@ use weir_units::{BitRate, Frequency, Share, Size, Span};
 use super::node::{LeftOut, Node};
 use super::{Address, Many, UserName};
 
-/// A key, as the reference has it.
+/// A key for the reference.
 #[derive(Debug)]
 pub struct Key {
-    /// In its table.
+    /// Its name in its table.
     pub name: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub about: &'static str,
-    /// Its type, in words.
+    /// Its type, as text.
     pub kind: &'static str,
-    /// As one would write it; empty: there is none.
+    /// Its default in TOML; empty: none.
     pub default: &'static str,
-    /// Its least and its greatest, and what else is allowed; empty: not bounded.
+    /// Its min and max, and other allowed values; empty: unbounded.
     pub bounds: [&'static str; 3],
-    /// Whether a reload leaves it as it was.
+    /// Whether a reload does not change it.
     pub fixed: bool,
     /// Whether it is a list.
     pub is_list: bool,
-    /// Whether it has to be there, if it has no default.
+    /// Whether it is required, if it has no default.
     pub is_required: fn() -> bool,
-    /// What is in it, where it is a table.
+    /// Its keys, if it is a table.
     pub table: fn() -> Vec<(String, &'static [Key])>,
 }
 
-/// What [`keys!`](crate::keys) declares.
+/// A declaration of [`keys!`](crate::keys).
 pub trait Table {
-    /// Its keys, in the order in which they are declared.
+    /// Its keys, in the order of declaration.
     const KEYS: &'static [Key];
 
-    /// Those that a reload does not change and that are different in `other`.
+    /// The fixed keys whose values differ in `other`.
     fn stays(&self, other: &Self) -> Vec<&'static str>;
 }
 
-/// What a key may have as its value.
+/// A type of values.
 pub trait Value: Sized {
-    /// For people.
+    /// Its name in the reference.
     const KIND: &'static str;
-    /// Whether it is a list of those.
+    /// Whether it is a list.
     const IS_LIST: bool = false;
 
-    /// What it is where the key is not there. `None`: it has to be.
+    /// Its value without the key. `None`: the key is required.
     fn absent() -> Option<Self> {
         None
     }
 
-    /// Whether it is within bounds; else what is wrong with it.
+    /// Checks that it is within bounds.
     ///
     /// # Errors
     /// The value and its bounds.
@@ -67,13 +67,13 @@ pub trait Value: Sized {
         Ok(())
     }
 
-    /// The keys that it has itself, and how its table is told from others.
+    /// Its own keys, and the key that identifies its table.
     fn tables() -> Vec<(String, &'static [Key])> {
         Vec::new()
     }
 }
 
-/// Declares a table of a configuration, one key a line:
+/// Declares a table of a configuration, one key per line:
 ///
 /// ```
 /// use weir_program::config::Document;
@@ -182,7 +182,8 @@ macro_rules! keys {
     };
 }
 
-/// Declares a table that says by its key `kind` which of several it is: `[[source]]` with `kind = "sine"`. Each has keys of its own.
+/// Declares a table whose key `kind` selects one of several variants: `[[source]]` with `kind = "sine"`. Each has its
+/// own keys.
 #[macro_export]
 macro_rules! kinds {
     (
@@ -235,7 +236,7 @@ macro_rules! kinds {
     };
 }
 
-/// As TOML has it.
+/// Its form in TOML.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __text {
@@ -258,7 +259,7 @@ macro_rules! __is_there {
     };
 }
 
-/// A name without the mark of those that Rust has a use of its own for.
+/// A name without the mark of Rust's raw identifiers.
 #[doc(hidden)]
 pub const fn plain(name: &'static str) -> &'static str {
     match name.as_bytes() {
@@ -267,7 +268,7 @@ pub const fn plain(name: &'static str) -> &'static str {
     }
 }
 
-/// A table with the key that tells its kind.
+/// A table with the key of its kind.
 #[doc(hidden)]
 #[derive(Debug, Serialize)]
 pub struct Kind<'a, T> {
@@ -276,7 +277,7 @@ pub struct Kind<'a, T> {
     pub rest: &'a T,
 }
 
-/// Reads a name of a key, or of a kind: which it is.
+/// Parses the name of a key or a kind, and returns its index.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct KeyName {
@@ -310,7 +311,7 @@ impl Visitor<'_> for KeyName {
     }
 }
 
-/// Reads a value, which has to be within its bounds.
+/// Reads a value and checks its bounds.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Field<T> {
@@ -334,7 +335,7 @@ impl<'de, T: serde::Deserialize<'de> + Value> DeserializeSeed<'de> for Field<T> 
     }
 }
 
-/// The value that was read, or that of a key that is not there.
+/// The value that was read, or the default.
 #[doc(hidden)]
 pub fn or_absent<T: Value + DeserializeOwned, E: Error>(read: Option<T>, key: Option<&'static Key>) -> Result<T, E> {
     let Key { name, default, .. } = key.expect("a key for each field");
@@ -342,13 +343,13 @@ pub fn or_absent<T: Value + DeserializeOwned, E: Error>(read: Option<T>, key: Op
     absent.ok_or_else(|| E::missing_field(name))
 }
 
-/// A value that a declaration has written as TOML.
+/// A value in TOML from a declaration.
 fn text<T: DeserializeOwned>(written: &str) -> Option<T> {
     let value = DeValue::parse(written).ok()?;
     T::deserialize(Node::new(&value, &LeftOut::new())).ok()
 }
 
-/// Whether it is from `low` to `high`, or `other`.
+/// Checks that it is `low` to `high`, or `other`.
 fn within<T: PartialOrd + Display + DeserializeOwned>(value: &T, bounds: [&str; 3]) -> Result<(), String> {
     let [Some(low), high, other] = bounds.map(text::<T>) else { return Ok(()) };
     if (*value >= low && high.as_ref().is_none_or(|high| value <= high)) || other.as_ref() == Some(value) {
@@ -376,7 +377,7 @@ quantities! {
     Size = "bytes", BitRate = "bit rate", Share = "share",
 }
 
-/// Gives types a name for people in a reference: what one writes.
+/// Gives types a name in the reference.
 #[macro_export]
 macro_rules! values {
     ($($type:ty = $kind:literal),* $(,)?) => { $(
@@ -396,7 +397,7 @@ impl Value for f64 {
     const KIND: &'static str = "number";
 
     fn within(&self, bounds: [&str; 3]) -> Result<(), String> {
-        if self.is_finite() { within(self, bounds) } else { Err(format!("{self} is no number")) }
+        if self.is_finite() { within(self, bounds) } else { Err(format!("{self} is not a number")) }
     }
 }
 
@@ -442,7 +443,7 @@ impl<T: Value> Value for Vec<T> {
     }
 }
 
-/// Tables that the file names: `[groups.NAME]`.
+/// Tables with names from the file: `[groups.NAME]`.
 impl<K, T: Value> Value for BTreeMap<K, T> {
     const KIND: &'static str = "tables by name";
 
@@ -473,7 +474,7 @@ pub fn reference(keys: &'static [Key]) -> String {
     rows(keys, false)
 }
 
-/// `is_fixed`: a reload leaves all of the table as it was.
+/// `is_fixed`: a reload does not change any of the table.
 fn rows(keys: &'static [Key], is_fixed: bool) -> String {
     let mut text = "| key | | type | default | bounds | reload |\n|---|---|---|---|---|---|\n".to_owned();
     let bare = |text: &str| text.trim_matches('"').to_owned();

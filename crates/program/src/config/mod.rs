@@ -1,5 +1,4 @@
-//! Reading a TOML document so that every mistake is one line: the document, the line, what is wrong, the nearest valid
-//! word.
+//! Reads a TOML document with one line per error: the document, the line, the error, and the nearest valid word.
 
 mod keys;
 mod node;
@@ -25,7 +24,7 @@ use node::{LeftOut, Mistake, MistakeKind, Node, in_words};
 pub use keys::{Field, Key, KeyName, Kind, Table, Value, or_absent, plain, reference};
 pub use origin::{Checked, Flags, Origin};
 
-/// An address with its port, as `admin` has it in every configuration: `10.0.0.1:514`.
+/// An address with its port, e.g. for `admin`: `10.0.0.1:514`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Address(pub SocketAddr);
@@ -47,7 +46,7 @@ impl TryFrom<String> for Address {
     }
 }
 
-/// A user that there is, by name or number.
+/// An existing user, by name or number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct UserName(pub String);
@@ -64,7 +63,7 @@ impl TryFrom<String> for UserName {
     }
 }
 
-/// A list; one value alone is a list of one.
+/// A list; a single value is a list of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Many<T>(pub Vec<T>);
@@ -103,20 +102,21 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Many<T> {
     }
 }
 
-/// A mistake in an expression of a document, with the place in it.
+/// An error in an expression of a document, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}")]
 pub struct Pointed {
-    /// All of it in one line, with the document and its line.
+    /// The whole error in one line, with the document and its line.
     pub line: String,
     /// The expression.
     pub text: String,
-    /// The byte in it at which the mistake was noticed.
+    /// The byte of the expression at which the error was noticed.
     pub at: usize,
 }
 
 impl Pointed {
-    /// The expression, and below it a caret under the place: two lines. What cannot be printed is shown as `?`, a column each.
+    /// The expression, and below it a caret under the place: two lines. Unprintable characters are shown as `?`, one
+    /// column each.
     pub fn caret(&self) -> String {
         let shown: String = self.text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         let column = self.text.char_indices().take_while(|&(byte, _)| byte < self.at).count();
@@ -124,42 +124,42 @@ impl Pointed {
     }
 }
 
-/// All that is wrong with a document, a line each, in its order.
+/// All errors of a document, one line each, in its order.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("; "))]
 pub struct Mistakes(pub Vec<String>);
 
-/// A TOML document that is valid as such, and knows where everything in it stands.
+/// A valid TOML document that knows the place of everything in it.
 #[derive(Clone, Debug)]
 pub struct Document<'a> {
     origin: &'a str,
     text: &'a str,
     root: Item<'a>,
-    /// Names of flags, by the offset from which on values are theirs: behind the text.
+    /// Names of flags, by the offset after the text at which their values begin.
     flags: Vec<(usize, String)>,
-    /// The first offset that is nobody's.
+    /// The first unused offset.
     end: usize,
 }
 
 /// A value with its place.
 pub type Item<'a> = Spanned<DeValue<'a>>;
 
-/// A value as TOML has it, without its place.
+/// A value in TOML, without its place.
 pub fn value_of(item: &Item<'_>) -> toml::Value {
-    // Whatever is TOML is such a value.
+    // All TOML is such a value.
     Deserialize::deserialize(Node::new(item, &LeftOut::new())).unwrap_or(toml::Value::Boolean(false))
 }
 
 /// A step from a table or list down to a value in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Of a table.
+    /// A key of a table.
     Key(&'a str),
-    /// Of a list, from 0.
+    /// An index of a list, from 0.
     Index(usize),
 }
 
-/// Nothing is written.
+/// Nothing.
 impl Default for Document<'_> {
     fn default() -> Self {
         let root = Spanned::new(0..0, DeValue::Table(DeTable::new()));
@@ -168,7 +168,7 @@ impl Default for Document<'_> {
 }
 
 impl<'a> Document<'a> {
-    /// Takes `text`; `origin` names it in errors.
+    /// Parses `text`; `origin` names it in errors.
     ///
     /// # Errors
     /// Not TOML.
@@ -178,7 +178,7 @@ impl<'a> Document<'a> {
         Ok(Self { origin, text, root, flags: Vec::new(), end: text.len() + 1 })
     }
 
-    /// The value that a flag has, as TOML or else as text; mistakes in it name the flag.
+    /// The value of a flag, as TOML or else as text; errors in it name the flag.
     pub fn flag(&mut self, flag: String, text: &'a str) -> Item<'a> {
         let start = self.end;
         self.flags.push((start, flag));
@@ -187,7 +187,7 @@ impl<'a> Document<'a> {
         moved(DeValue::parse(text).unwrap_or_else(plain), start)
     }
 
-    /// The value at a path; `None`: there is none.
+    /// The value at a path. `None`: there is none.
     pub fn get(&self, path: &[Step<'_>]) -> Option<&Item<'a>> {
         path.iter().try_fold(&self.root, |value, step| match (value.get_ref(), *step) {
             (DeValue::Table(table), Step::Key(key)) => table.get(key),
@@ -196,7 +196,7 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// Takes the value of a dotted key out of the document.
+    /// Removes the value of a dotted key from the document.
     pub fn take(&mut self, key: &str) -> Option<Item<'a>> {
         let (parents, name) = key.rsplit_once('.').map_or((None, key), |(parents, name)| (Some(parents), name));
         let mut table = &mut self.root;
@@ -208,15 +208,15 @@ impl<'a> Document<'a> {
         own.remove(name)
     }
 
-    /// Puts a value at a dotted key, and makes the tables that it is in.
+    /// Sets the value of a dotted key, and creates its tables.
     ///
     /// # Errors
-    /// One of these is no table.
+    /// One of these is not a table.
     pub fn set(&mut self, key: &str, value: Item<'a>) -> Result<()> {
         let _ = self.take(key);
         let (place, span) = (self.place_of(Some(value.span().start)), value.span());
         let named = |part: &str| Spanned::new(span.clone(), DeString::from(part.to_owned()));
-        let no_table = || anyhow!(line(&place, key, "what it is in is a value, not a table of keys"));
+        let no_table = || anyhow!(line(&place, key, "its parent is a value, not a table"));
         let (parents, name) = key.rsplit_once('.').map_or((None, key), |(parents, name)| (Some(parents), name));
         let mut table = &mut self.root;
         for parent in parents.into_iter().flat_map(|parents| parents.split('.')) {
@@ -229,11 +229,11 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// The document as a `T`. Whatever has a mistake is left out and the rest read again, so that all mistakes are found.
+    /// The document as a `T`. Values with errors are left out and the rest read again, to find all errors.
     ///
     /// # Errors
-    /// [`Mistakes`], 20 at most: an unknown key (of types that refuse such), a missing one, a value of the wrong type or out of its
-    /// bounds.
+    /// [`Mistakes`], at most 20: an unknown key (in types that refuse them), a missing one, a value of the wrong type
+    /// or out of bounds.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T> {
         let mut left_out = LeftOut::new();
         let mut lines = BTreeSet::new();
@@ -248,7 +248,7 @@ impl<'a> Document<'a> {
             if kind != MistakeKind::LeftOut {
                 let key = at.filter(|_| kind != MistakeKind::Key).and_then(|at| self.key(at)).unwrap_or_default();
                 let message = match kind {
-                    MistakeKind::Several => format!("{message}: write [[{key}]] in place of [{key}]"),
+                    MistakeKind::Several => format!("{message}. Write [[{key}]] instead of [{key}]."),
                     _ => message,
                 };
                 let key = if message.starts_with(&*key) { "" } else { &*key };
@@ -262,7 +262,7 @@ impl<'a> Document<'a> {
         Err(Mistakes(lines.into_iter().map(|(_, line)| line).collect()).into())
     }
 
-    /// The key of the value at an offset, with those of the tables that it is in: `limits.agents`.
+    /// The key of the value at an offset, with those of its tables: `limits.agents`.
     fn key(&self, at: usize) -> Option<String> {
         fn find(value: &Spanned<DeValue<'_>>, at: usize) -> Option<String> {
             let within = match value.get_ref() {
@@ -282,38 +282,38 @@ impl<'a> Document<'a> {
         self.root.get_ref().as_table().and_then(|root| within(root, at)).filter(|key| !key.is_empty())
     }
 
-    /// An error about the value at `path`, or about as much of the path as there is.
+    /// An error about the value at `path`, or about the existing part of the path.
     pub fn error(&self, path: &[Step<'_>], message: &str) -> anyhow::Error {
         anyhow!("{}: {message}", self.place(path))
     }
 
-    /// Likewise; the line begins with the keys of the path.
+    /// The same; the line begins with the keys of the path.
     pub fn wrong(&self, path: &[Step<'_>], message: impl fmt::Display) -> anyhow::Error {
         anyhow!(line(&self.place(path), &keys_of(path), message))
     }
 
-    /// An error about a value, which may be in the document no longer, or under another key.
+    /// An error about a value, which may have been removed from the document, or moved to another key.
     pub fn wrong_item(&self, item: &Item<'_>, key: &str, message: impl fmt::Display) -> anyhow::Error {
         anyhow!(line(&self.place_of(Some(item.span().start)), key, message))
     }
 
-    /// Whether it was read from a file, not from flags alone.
+    /// Whether it comes from a file, not only from flags.
     pub fn is_file(&self) -> bool {
         !self.origin.is_empty()
     }
 
-    /// `tee.toml:12` for the value at `path`, or for as much of the path as there is.
+    /// `tee.toml:12` for the value at `path`, or for the existing part of the path.
     pub fn place(&self, path: &[Step<'_>]) -> String {
         self.place_of(self.start(path))
     }
 
-    /// Of an offset: the file and the line, or the flag.
+    /// The place of an offset: the file and the line, or the flag.
     fn place_of(&self, at: Option<usize>) -> String {
         let flag = at.and_then(|at| self.flags.iter().rfind(|(start, _)| *start <= at));
         flag.map_or_else(|| place(self.origin, self.text, at), |(_, flag)| flag.clone())
     }
 
-    /// The offset at which the value at `path` starts; `None`: not even its first step is there.
+    /// The offset at which the value at `path` starts. `None`: not even its first step exists.
     fn start(&self, path: &[Step<'_>]) -> Option<usize> {
         let (&Step::Key(first), rest) = path.split_first()? else { return None };
         let mut value = self.root.get_ref().as_table()?.get(first)?;
@@ -339,14 +339,14 @@ fn keys_of(path: &[Step<'_>]) -> String {
     keys.collect::<Vec<_>>().join(".")
 }
 
-/// A line with the place and the keys that there are; a flag stands for its key.
+/// A line with the place and the existing keys; a flag stands for its key.
 fn line(place: &str, keys: &str, message: impl fmt::Display) -> String {
     let keys = if place.starts_with("--") { "" } else { keys };
     let parts = [place, keys].into_iter().filter(|part| !part.is_empty());
     parts.map(|part| format!("{part}: ")).collect::<String>() + &message.to_string()
 }
 
-/// A value that stands further behind.
+/// A later value.
 fn moved<'a>(value: Spanned<DeValue<'a>>, by: usize) -> Spanned<DeValue<'a>> {
     let span = value.span().start + by..value.span().end + by;
     let value = match value.into_inner() {
@@ -359,7 +359,7 @@ fn moved<'a>(value: Spanned<DeValue<'a>>, by: usize) -> Spanned<DeValue<'a>> {
     Spanned::new(span, value)
 }
 
-/// One line: document, line number, what is wrong, and the nearest valid key.
+/// One line: document, line number, error, and the nearest valid key.
 pub fn explain(origin: &str, text: &str, error: &Error) -> anyhow::Error {
     let start = error.span().map(|span| span.start);
     let line = start.and_then(|start| text.get(..start)?.lines().last());
@@ -370,7 +370,7 @@ pub fn explain(origin: &str, text: &str, error: &Error) -> anyhow::Error {
     }
     match line.and_then(|line| line.trim_end().strip_suffix('=')) {
         Some(key) if rest.is_empty() || rest.starts_with('#') => {
-            anyhow!("{}: {}: there is no value behind `=`", place(origin, text, start), key.trim().escape_debug())
+            anyhow!("{}: {}: no value after `=`", place(origin, text, start), key.trim().escape_debug())
         }
         _ => anyhow!("{}: {}", place(origin, text, start), one_line(error)),
     }
@@ -393,10 +393,10 @@ pub fn one_line(error: &Error) -> String {
     }
 }
 
-/// `, did you mean ...?` with the nearest of `valid`; nothing, if none is near.
+/// `, did you mean ...?` with the nearest of `valid`; empty, if none is near.
 pub fn did_you_mean<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> String {
     let similarity = |candidate: &str| strsim::jaro_winkler(word, candidate);
-    // Addresses are all alike: one is meant only where a digit or two differ.
+    // Addresses are similar: suggest one only if a digit or two differ.
     let has_digits = word.contains(|c: char| c.is_ascii_digit());
     let is_slip = |candidate: &str| !has_digits || strsim::damerau_levenshtein(word, candidate) <= 2;
     let near = valid.into_iter().filter(|candidate| similarity(candidate) >= NEAR && is_slip(candidate));
@@ -404,10 +404,10 @@ pub fn did_you_mean<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) ->
     nearest.map(|nearest| format!(", did you mean `{nearest}`?")).unwrap_or_default()
 }
 
-/// Whoever has made more mistakes has the wrong file.
+/// More errors mean the wrong file.
 const MOST_MISTAKES: usize = 20;
 
-/// As clap's suggestions: of words with little in common, the nearest reads as a riddle.
+/// As for clap's suggestions: among words with little in common, the nearest one is confusing.
 const NEAR: f64 = 0.7;
 
 fn place(origin: &str, text: &str, offset: Option<usize>) -> String {
@@ -483,19 +483,19 @@ mod tests {
         assert_eq!(source.read().unwrap(), "workers = 1");
         writer.join().unwrap();
         // Nobody writes to it now: waiting for that would be for ever.
-        fails("it is a pipe, which can be read only at the start (restart, or write the configuration to a file)");
+        fails("it is a pipe, which can be read only at the start. Restart, or write the configuration to a file.");
         for device in ["/dev/zero", "/dev/null"] {
             change(device);
-            fails("it is no regular file (write the configuration to one)");
+            fails("it is not a regular file. Write the configuration to one.");
         }
         change("/");
-        fails("it is a directory (name the file in it)");
+        fails("it is a directory. Name the file in it.");
         fs::remove_file(&path).unwrap();
         let file = File::create(&path).unwrap();
         file.set_len(LONGEST + 1).unwrap();
-        fails("it is longer than 16 MiB (is it the right file?)");
+        fails("it is longer than 16 MiB. Check the name of the file.");
         fs::write(&path, b"a\xff").unwrap();
-        fails("byte 1 is no UTF-8");
+        fails("byte 1 is not UTF-8");
         fs::write(&path, "workers = 2").unwrap();
         assert_eq!(source.read().unwrap(), "workers = 2");
     }
@@ -624,7 +624,7 @@ mod tests {
             ("[[source]]\nkind = \"step\"\n", format!("{name}:2: source.kind: `step`: write one of sine, noise")),
             (
                 "[source]\nkind = \"sine\"\n",
-                format!("{name}:1: source: there may be several of them: write [[source]] in place of [source]"),
+                format!("{name}:1: source: there can be several. Write [[source]] instead of [source]."),
             ),
         ] {
             assert_eq!(load(text, Flags::default().with("--name", "name", Some("a"))).unwrap_err().to_string(), line);

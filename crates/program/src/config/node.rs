@@ -1,4 +1,5 @@
-//! A value of a document as serde reads it. Each visitor is compiled once, for this reader alone, and each mistake knows where it is.
+//! A value of a document for serde. Each visitor is compiled once, for this reader alone, and each error knows its
+//! place.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,38 +16,38 @@ use toml::de::{DeTable, DeValue};
 
 use super::did_you_mean;
 
-/// A value, and what is left out of the document.
+/// A value, and the places left out of the document.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'de> {
     value: &'de Spanned<DeValue<'de>>,
     left_out: &'de LeftOut,
-    /// A key of the table that is not among its own: it has named the variant.
+    /// A key of the table that named the variant, and is not part of it.
     tag: &'de str,
 }
 
-/// The places of what has a mistake already.
+/// The places that have errors already.
 pub(super) type LeftOut = BTreeSet<(usize, usize)>;
 
-/// Why a value is none of its type.
+/// Why a value does not fit its type.
 #[derive(Debug)]
 pub(super) struct Mistake {
     pub(super) message: String,
-    /// Of the key or the value. `None`: not known yet.
+    /// Place of the key or the value. `None`: not known yet.
     pub(super) place: Option<Range<usize>>,
     pub(super) kind: MistakeKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MistakeKind {
-    /// Of a value: the message does not say which.
+    /// Of a value: the message does not name the key.
     Value,
     /// The message names the key.
     Key,
-    /// Of a table that has to be one of a list.
+    /// Of a table that must be an element of a list.
     Several,
-    /// A key is not there.
+    /// A key is missing.
     Missing,
-    /// A key is not there, for it was left out: no mistake of its own.
+    /// A key is missing because it was left out: not an error of its own.
     LeftOut,
 }
 
@@ -97,7 +98,7 @@ impl Error for Mistake {
     }
 }
 
-/// What a type takes, for those whose name only a programmer knows.
+/// Descriptions of types whose names only programmers know.
 pub(super) fn in_words(expected: &str) -> &str {
     match expected {
         "u8" => "a whole number from 0 to 255",
@@ -139,7 +140,7 @@ impl<'de> Node<'de> {
                     Err(_) => Err(Mistake::custom("a number too large")),
                 },
             },
-            // TOML's floats are Rust's, but for underscores, which are gone, and `+nan`.
+            // TOML's floats are Rust's, except for underscores, which are removed already, and `+nan`.
             DeValue::Float(float) => match float.as_str().parse() {
                 Ok(number) => visitor.visit_f64(number),
                 Err(_) => visitor.visit_f64(f64::NAN),
@@ -179,13 +180,14 @@ impl<'de> Deserializer<'de> for Node<'de> {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         if self.value.get_ref().is_table() {
-            let several = Mistake::new("there may be several of them".into(), MistakeKind::Several);
+            let several = Mistake::new("there can be several".into(), MistakeKind::Several);
             return Err(several.at(self.value.span()));
         }
         self.visit(visitor)
     }
 
-    /// A word; or a table of one key, which is the variant; or if `name` is in brackets a table that names its variant by this key.
+    /// A word; or a table of one key, which is the variant; or if `name` is in brackets a table whose key of this name
+    /// is the variant.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         name: &'static str,

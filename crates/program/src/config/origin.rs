@@ -1,4 +1,4 @@
-//! Where a configuration comes from: a file, flags, or a file of which flags replace keys.
+//! The source of a configuration: a file, flags, or a file with keys replaced by flags.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -15,31 +15,31 @@ use serde::de::DeserializeOwned;
 
 use super::Document;
 
-/// A whole configuration: one struct that is read, checked, and printed.
+/// A whole configuration: one struct to read, check and print.
 pub trait Checked: DeserializeOwned + Serialize {
-    /// What its values have to be to one another.
+    /// Checks the relations between its values.
     ///
     /// # Errors
-    /// The first mistake, by [`Document::wrong`].
+    /// The first error, by [`Document::wrong`].
     fn check(&self, document: &Document<'_>) -> Result<()>;
 
-    /// What a document says, checked.
+    /// Reads and checks a document.
     ///
     /// # Errors
-    /// A line a mistake.
+    /// One line per error.
     fn of(document: &Document<'_>) -> Result<Self> {
         let read: Self = document.read()?;
         read.check(document).map(|()| read)
     }
 
-    /// The file that says the same with every default written out.
+    /// An equivalent file with all defaults.
     fn to_toml(&self) -> String {
         // Every key has a form in TOML.
         toml::to_string(self).unwrap_or_default()
     }
 }
 
-/// A configuration to be read, perhaps again and again.
+/// A configuration that can be read repeatedly.
 #[derive(Clone, Debug)]
 pub struct Origin<T> {
     file: Option<Source>,
@@ -48,36 +48,36 @@ pub struct Origin<T> {
 }
 
 impl<T: Checked> Origin<T> {
-    /// `flags` replace keys of the file, or are all of it.
+    /// `flags` replace keys of the file, or are the whole configuration.
     pub fn new(file: Option<PathBuf>, flags: Flags) -> Self {
         Self { file: file.map(Source::new), flags, of: PhantomData }
     }
 
-    /// The file; `None`: all is on the command line, and a reload would read nothing new.
+    /// The file. `None`: everything is on the command line, and a reload changes nothing.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_ref().map(|source| &*source.path)
     }
 
-    /// Reads and checks it, as it is now.
+    /// Reads and checks its current content.
     ///
     /// # Errors
-    /// A line a mistake: the file cannot be read or is no such document.
+    /// One line per error: the file cannot be read or is not such a document.
     pub fn load(&self) -> Result<T> {
         self.load_as(|read, _| Ok(read))
     }
 
-    /// Likewise; `probe` may look for more, and knows where everything stands.
+    /// The same; `probe` may check more, and knows all places.
     ///
     /// # Errors
-    /// Likewise, or those of `probe`.
+    /// The same, or those of `probe`.
     pub fn load_with(&self, probe: impl FnOnce(&T, &Document<'_>) -> Result<()>) -> Result<T> {
         self.load_as(|read, document| probe(&read, document).map(|()| read))
     }
 
-    /// Likewise; `make` makes something else of it.
+    /// The same; `make` converts it.
     ///
     /// # Errors
-    /// Likewise, or those of `make`.
+    /// The same, or those of `make`.
     pub fn load_as<R>(&self, make: impl FnOnce(T, &Document<'_>) -> Result<R>) -> Result<R> {
         let (origin, text) = match &self.file {
             Some(source) => (source.path.display().to_string(), source.read()?),
@@ -92,15 +92,15 @@ impl<T: Checked> Origin<T> {
     }
 }
 
-/// What flags say: the flag, its key, and the value as a document has it.
+/// Values of flags: the flag, its key, and the value in TOML.
 #[derive(Clone, Debug, Default)]
 pub struct Flags(Vec<(&'static str, String, String)>);
 
 impl Flags {
-    /// `flag`, where it was given, is the value of `key`.
+    /// If `flag` was given, it is the value of `key`.
     #[must_use]
     pub fn with(mut self, flag: &'static str, key: &str, value: Option<impl Serialize>) -> Self {
-        // Whatever flags take has a form in TOML.
+        // All values of flags have a form in TOML.
         if let Some(value) = value.and_then(|value| toml::Value::try_from(value).ok()) {
             self.0.push((flag, key.to_owned(), value.to_string()));
         }
@@ -108,22 +108,22 @@ impl Flags {
     }
 }
 
-/// A file that is read at the start and at every reload. Clones know of one another's reading.
+/// A file that is read at the start and at every reload. Clones share the state of reading.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     path: PathBuf,
-    /// Whether the start is over: until then it may be a pipe, whose end is waited for.
+    /// Whether the start is over: until then it may be a pipe, which is read to its end.
     is_read: Arc<AtomicBool>,
 }
 
 impl Source {
-    /// The file at a path; nothing is read yet.
+    /// The file at a path, not read yet.
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path, is_read: Arc::default() }
     }
 
-    /// The text as it is now. After the first time only a regular file is read: a pipe that nobody writes to would stop the
-    /// service, and a device has no end.
+    /// The current text. After the first time only a regular file is read: an idle pipe would block the service, and a
+    /// device has no end.
     pub(super) fn read(&self) -> Result<String> {
         let origin = self.path.display();
         let is_reload = self.is_read.load(Ordering::Relaxed);
@@ -133,27 +133,27 @@ impl Source {
     }
 }
 
-/// A text of at most [`LONGEST`] bytes from a regular file, or unless it is a reload from a pipe.
+/// A text of at most [`LONGEST`] bytes from a regular file or, unless it is a reload, from a pipe.
 fn read(path: &Path, is_reload: bool) -> Result<String> {
-    // Without the flag a pipe is not even opened before somebody writes to it.
+    // Without the flag opening a pipe blocks until somebody writes to it.
     let flags = if is_reload { libc::O_NONBLOCK } else { 0 };
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let kind = file.metadata()?.file_type();
     match kind {
         kind if kind.is_file() || kind.is_fifo() && !is_reload => {}
         kind if kind.is_fifo() => {
-            bail!("it is a pipe, which can be read only at the start (restart, or write the configuration to a file)")
+            bail!("it is a pipe, which can be read only at the start. Restart, or write the configuration to a file.")
         }
-        kind if kind.is_dir() => bail!("it is a directory (name the file in it)"),
-        _ => bail!("it is no regular file (write the configuration to one)"),
+        kind if kind.is_dir() => bail!("it is a directory. Name the file in it."),
+        _ => bail!("it is not a regular file. Write the configuration to one."),
     }
     let mut bytes = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LONGEST {
-        bail!("it is longer than 16 MiB (is it the right file?)");
+        bail!("it is longer than 16 MiB. Check the name of the file.");
     }
-    String::from_utf8(bytes).map_err(|error| anyhow!("byte {} is no UTF-8", error.utf8_error().valid_up_to()))
+    String::from_utf8(bytes).map_err(|error| anyhow!("byte {} is not UTF-8", error.utf8_error().valid_up_to()))
 }
 
-/// No configuration of anybody's is longer.
+/// No real configuration is longer.
 pub(super) const LONGEST: u64 = 16 << 20;

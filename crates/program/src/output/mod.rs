@@ -20,7 +20,7 @@ macro_rules! __say {
 
 pub use __say as say;
 
-/// Prints a line on standard error, as `eprintln!` does, but neither panics nor waits for a reader who does not read.
+/// Prints a line on standard error, as `eprintln!` does, but neither panics nor waits for a blocked reader.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! __complain {
@@ -29,8 +29,8 @@ macro_rules! __complain {
 
 pub use __complain as complain;
 
-/// Prints as it is. A reader that has gone has read enough; what cannot be written for another reason (a full disk, a
-/// terminal that is closed) is said once. The work goes on, so that its result is not lost, too; see [`failed`].
+/// Prints unchanged. A closed reader is not an error; other failures (a full disk, a closed terminal) are reported
+/// once. The work continues, so that its result is not lost; see [`failed`].
 pub fn print(words: fmt::Arguments<'_>) {
     if sys::was_closed() {
         if !FAILED.swap(true, Ordering::Relaxed) {
@@ -47,8 +47,8 @@ pub fn print(words: fmt::Arguments<'_>) {
     }
 }
 
-/// An error and its causes, outermost first. Many errors name the kernel's answer themselves, before the remedy: then
-/// it is not repeated. What a file or a peer has put into it can neither begin a line nor command a terminal.
+/// An error and its causes, outermost first. Many errors include the kernel's answer before their hint: then it is not
+/// repeated. Text from files or peers can neither begin a line nor control a terminal.
 pub fn in_one_line(error: &anyhow::Error) -> String {
     let said = error.chain().map(ToString::to_string).fold(String::new(), |said, cause| {
         let answer = cause.split(" (os error ").next().unwrap_or_default();
@@ -61,37 +61,37 @@ pub fn in_one_line(error: &anyhow::Error) -> String {
     shown(&said).into_owned()
 }
 
-/// Whether something could not be printed: then the process is to end with status 1.
+/// Whether something could not be printed: the process must end with status 1 then.
 pub fn failed() -> bool {
     FAILED.load(Ordering::Relaxed)
 }
 
-/// Prints on standard error as it is. What cannot be written is lost: where nobody can be told, the work goes on.
+/// Prints on standard error unchanged. Failures are ignored: the work continues.
 pub fn tell(words: fmt::Arguments<'_>) {
     let _ = write_patiently(&mut io::stderr().lock(), words.to_string().as_bytes(), PATIENCE);
 }
 
-/// Prints a line on standard output, for programs whose work does not wait for a reader who does not read.
+/// Prints a line on standard output, for programs that must not wait for a blocked reader.
 ///
 /// # Errors
-/// It is full, or was not read for a second: then the line may have been written in part.
+/// It is full, or was not read for a second: the line may be written in part.
 pub fn print_patiently(line: &str) -> io::Result<()> {
     let held = io::stdout().lock();
-    // Past the buffer of the standard library, which would wait.
+    // Bypasses the buffer of the standard library, which would block.
     let mut output = File::from(held.as_fd().try_clone_to_owned()?);
     match write_patiently(&mut output, format!("{line}\n").as_bytes(), PATIENCE) {
-        // A reader that has gone has read enough.
+        // A closed reader is not an error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
 }
 
-/// Writes until something fails or is not read for so long.
+/// Writes until something fails or is not read for this long.
 fn write_patiently(output: &mut (impl Write + AsFd), bytes: &[u8], patience: u16) -> io::Result<()> {
-    // A pipe that is ready takes so many bytes at least (pipe(7)), and a write of no more than them waits for nothing.
+    // A pipe that is ready accepts at least this many bytes (pipe(7)), and a write of no more does not block.
     for piece in bytes.chunks(PIPE_BUF) {
         if poll(&mut [PollFd::new(output.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(patience))? == 0 {
-            return Err(io::Error::new(ErrorKind::TimedOut, "nobody reads it"));
+            return Err(io::Error::new(ErrorKind::TimedOut, "nothing reads it"));
         }
         output.write_all(piece)?;
     }
@@ -103,7 +103,7 @@ static FAILED: AtomicBool = AtomicBool::new(false);
 /// POSIX's and Linux' number (include/uapi/linux/limits.h).
 const PIPE_BUF: usize = 4096;
 
-/// How long somebody may leave off reading standard error, milliseconds.
+/// Max time without reading standard error, milliseconds.
 const PATIENCE: u16 = 1000;
 
 #[cfg(test)]

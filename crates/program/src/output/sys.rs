@@ -1,12 +1,12 @@
-//! Whether standard output was open when the program began. Rust puts /dev/null in the place of what was not, before
-//! `main`, so that somebody has to look earlier.
+//! Whether standard output was open when the program began. Rust replaces closed descriptors with /dev/null before
+//! `main`, so this must be checked earlier.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether it was closed (`>&-`): what is printed reaches nobody.
+/// Whether it was closed (`>&-`): all output is lost then.
 pub(super) fn was_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }
@@ -17,7 +17,7 @@ extern "C" fn look() {
     CLOSED.store(flags == -1, Ordering::Relaxed);
 }
 
-/// The C library calls what is listed there before `main`, with nothing else running.
+/// The C library calls the functions in this section before `main`, with nothing else running.
 // SAFETY: the section is a list of pointers to functions of the C calling convention, and this is one.
 #[used]
 #[unsafe(link_section = ".init_array")]

@@ -1,4 +1,4 @@
-//! Axes: where a value lies, and which marks help to read it.
+//! Axes: the position of a value, and the marks.
 
 use weir_units::format;
 
@@ -18,7 +18,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// A linear axis over all `values`, with round marks; `from_zero` puts 0 onto it.
+    /// A linear axis over all `values`, with round marks; `from_zero` includes 0.
     pub(super) fn linear(values: &[f64], from_zero: bool, unit: &str) -> Self {
         let (mut low, mut high) = range(values.iter().copied().filter(|v| v.is_finite())).unwrap_or((0.0, 1.0));
         if from_zero {
@@ -29,7 +29,7 @@ impl Axis {
         }
         let step = round_step((high - low) / 5.0);
         if from_zero {
-            // Up to the next mark, and never so that the highest point touches the top.
+            // Up to the next mark, and with space above the highest point.
             let marks = ((high + step * 0.1) / step).ceil();
             (low, high) = ((low / step).floor() * step, marks * step);
         }
@@ -39,7 +39,7 @@ impl Axis {
         Self { low, high, scale: Scale::Linear, floor: false, ticks }
     }
 
-    /// A logarithmic axis over the positive ones of `values`, in whole decades.
+    /// A logarithmic axis over the positive `values`, in whole decades.
     pub(super) fn log(values: &[f64], unit: &str) -> Self {
         let positive = values.iter().copied().filter(|v| v.is_finite() && *v > 1e-12);
         let (low, high) = range(positive).unwrap_or((1.0, 10.0));
@@ -54,12 +54,12 @@ impl Axis {
                 ticks.extend([2.0, 5.0].map(|m| (m * one, label(unit, m * one))));
             }
         }
-        // Room below, where the least value lies on the lowest mark.
+        // Space below, if the min lies on the lowest mark.
         let room = if low < 1.4 * 10f64.powi(first) { 0.6 } else { 1.0 };
         Self { low: room * 10f64.powi(first), high: 10f64.powi(last), scale: Scale::Log, floor: false, ticks }
     }
 
-    /// A logarithmic axis that ends at the values instead of at whole decades.
+    /// A logarithmic axis that ends at the values instead of whole decades.
     pub(super) fn tight(mut self, values: &[f64]) -> Self {
         let positive = values.iter().copied().filter(|v| v.is_finite() && *v > 1e-12);
         if let Some((low, high)) = range(positive).filter(|(low, high)| self.scale == Scale::Log && low < high) {
@@ -69,7 +69,7 @@ impl Axis {
         self
     }
 
-    /// A logarithmic axis with a floor for the 0 among the values, if there is one.
+    /// A logarithmic axis with a floor for zeros, if there are any.
     pub(super) fn with_floor_for(mut self, values: &[f64]) -> Self {
         if values.contains(&0.0) && values.iter().any(|value| *value > 0.0) {
             let decades = (self.high / self.low).log10();
@@ -91,8 +91,8 @@ impl Axis {
         Self { low: -0.5, high: words.len().max(1) as f64 - 0.5, scale: Scale::Linear, floor: false, ticks }
     }
 
-    /// An axis of shares of all messages, by decades of the slower ones: p50, p90, p99 and p99.9 are as far apart as
-    /// they are for those who wait. Values are [`nines`].
+    /// An axis of shares of all messages, by decades of the slower ones: p50, p90, p99 and p99.9 are equally spaced.
+    /// Values are [`nines`].
     pub(super) fn nines(shares: &[f64]) -> Self {
         // 0.999 * 100 is not quite 99.9.
         let label = |q: f64| format!("p{}", format::plain((q * 1e6).round() / 1e4));
@@ -101,7 +101,7 @@ impl Axis {
         Self { low, high, scale: Scale::Linear, floor: false, ticks }
     }
 
-    /// The value's place, 0 at the low and 1 at the high end; `None` if it cannot be shown (0 on a logarithmic axis).
+    /// The value's position, 0 at the low and 1 at the high end. `None`: it cannot be shown (0 on a logarithmic axis).
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let place = match self.scale {
             Scale::Log if value == 0.0 && self.floor => 0.0,
@@ -111,10 +111,10 @@ impl Axis {
         (place.is_finite() && (-0.001..=1.001).contains(&place)).then_some(place)
     }
 
-    /// The same, with what lies beyond an end put there.
+    /// The same, with values beyond an end moved to it.
     pub(super) fn clamped(&self, value: f64) -> f64 {
-        let least = if self.scale == Scale::Log { self.low * 1e-3 } else { f64::NEG_INFINITY };
-        if value.is_nan() { 0.0 } else { self.share(value.max(least)).clamp(0.0, 1.0) }
+        let min = if self.scale == Scale::Log { self.low * 1e-3 } else { f64::NEG_INFINITY };
+        if value.is_nan() { 0.0 } else { self.share(value.max(min)).clamp(0.0, 1.0) }
     }
 
     fn share(&self, value: f64) -> f64 {
@@ -125,12 +125,12 @@ impl Axis {
     }
 }
 
-/// How many tenths of the tenths were slower.
+/// The number of nines: -log10 of the slower share.
 pub(super) fn nines(share: f64) -> f64 {
     -(1.0 - share).log10()
 }
 
-/// The label of a mark: a duration or size with the unit that suits it, else the plain number.
+/// The label of a mark: a duration or size in a suitable unit, else the plain number.
 fn label(unit: &str, value: f64) -> String {
     match unit {
         _ if value == 0.0 => "0".into(),
@@ -143,7 +143,7 @@ fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |range, v| Some(range.map_or((v, v), |(low, high): (f64, f64)| (low.min(v), high.max(v)))))
 }
 
-/// The least of 1, 2, 5 times a power of ten that is not below `step`.
+/// The smallest of 1, 2, 5 times a power of ten that is not below `step`.
 fn round_step(step: f64) -> f64 {
     let one = 10f64.powf(step.log10().floor());
     [1.0, 2.0, 5.0].map(|m| m * one).into_iter().find(|&round| round >= step * (1.0 - 1e-9)).unwrap_or(10.0 * one)

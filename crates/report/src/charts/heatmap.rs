@@ -1,14 +1,14 @@
-//! Heat maps: a grid with a value in each field, and as its colour.
+//! Heat maps: a grid with a value in each field that also sets its colour.
 //!
-//! A field of a cell that is not valid is hatched; a 0 on a logarithmic scale, which has no colour there, is grey. Very
-//! many fields are drawn without figures and tooltips, those of about one colour as one element.
+//! A field of a cell that is not valid is hatched; a 0 on a logarithmic scale is grey. Very many fields are drawn
+//! without numbers and tooltips, and fields of similar colour as one element.
 
 use indexmap::IndexMap;
 use weir_units::format;
 
 use super::axis::Axis;
 use super::palette::Rgb;
-use super::plot::MOST_MARKED;
+use super::plot::MAX_MARKED;
 use super::svg::{Anchor, Svg, width_of};
 use super::{WIDTH, known};
 use crate::cells::{Cell, Measured};
@@ -18,13 +18,13 @@ use crate::record::{Chart, Scale};
 
 const MARGIN: f64 = 24.0;
 const ROW: f64 = 23.0;
-/// Widest field: a small grid need not fill the width.
+/// Max width of a field: a small grid need not fill the picture.
 const WIDEST: f64 = 96.0;
-/// Narrowest field that holds a number.
+/// Min width of a field with a number.
 const NARROWEST: f64 = 18.0;
-/// Grids of one picture; the results have the others.
-const MOST_GRIDS: usize = 100;
-/// Colours of a map without figures.
+/// Max grids of one picture; the results have the others.
+const MAX_GRIDS: usize = 100;
+/// Number of colours of a map without numbers.
 const STEPS: f64 = 63.0;
 
 struct HeatMap<'a> {
@@ -54,7 +54,7 @@ pub(super) fn render(chart: &Chart, cells: &[Cell<'_>]) -> String {
         Scale::Linear => Axis::linear(&[low, high], false, units[2]),
         Scale::Log => Axis::log(&[low, high], units[2]).tight(&[low, high]),
     };
-    let crowded = grids.iter().map(|grid| grid.rows.len() * grid.columns.len()).sum::<usize>() > MOST_MARKED;
+    let crowded = grids.iter().map(|grid| grid.rows.len() * grid.columns.len()).sum::<usize>() > MAX_MARKED;
     HeatMap { chart, units, axis, crowded }.render(&grids)
 }
 
@@ -62,7 +62,7 @@ impl HeatMap<'_> {
     fn render(&self, grids: &[Grid<'_>]) -> String {
         let named = grids.iter().any(|grid| !grid.name.is_empty());
         let heading = if named { 28.0 } else { 0.0 };
-        let drawn = &grids[..grids.len().min(MOST_GRIDS)];
+        let drawn = &grids[..grids.len().min(MAX_GRIDS)];
         let left_out = grids.len() - drawn.len();
         let inner: f64 = drawn.iter().map(|grid| grid.rows.len() as f64 * ROW + 52.0 + heading).sum();
         let inner = if drawn.is_empty() { 80.0 } else { inner };
@@ -83,7 +83,7 @@ impl HeatMap<'_> {
             top += grid.rows.len() as f64 * ROW + 52.0;
         }
         if left_out > 0 {
-            let words = format!("and {left_out} more, which the results have");
+            let words = format!("and {left_out} more in results.csv");
             svg.text((MARGIN, top + 8.0), 12.0, Anchor::Start, "class=\"faint\"", &words);
         }
         if grids.is_empty() {
@@ -96,7 +96,7 @@ impl HeatMap<'_> {
         let (left, top, width) = (MARGIN, 70.0, 250.0);
         for step in 0..50 {
             let place = (f64::from(step) + 0.5) / 50.0;
-            // Half a pixel of overlap, so that no seams show.
+            // Half a pixel of overlap avoids seams.
             let (x, size) = (left + width * f64::from(step) / 50.0, (width / 50.0 + 0.5, 10.0));
             svg.rect((x, top), size, &format!("fill=\"{}\"", Rgb::sequential(place).hex()), "");
         }
@@ -198,7 +198,7 @@ impl HeatMap<'_> {
             hatch(svg, at, size, ink.filter(|ink| *ink == "#ffffff").unwrap_or("#59636e"));
         }
         if size.0 >= NARROWEST {
-            // Rates in three digits at most, durations with their unit.
+            // Rates with at most three digits, durations with their unit.
             let text = match self.units[2] {
                 "Mbit/s" => format::rate(value),
                 "us" | "ms" | "bytes" => word(value),
@@ -206,7 +206,7 @@ impl HeatMap<'_> {
             };
             let fit = (size.0 - 3.0) / width_of(&text, 1.0).max(1e-3);
             let ink = ink.map_or("class=\"ink\"".to_owned(), |ink| format!("fill=\"{ink}\""));
-            // The ground shines through around the figures, so that they read between the hatches too.
+            // The background shows around the numbers, so that they are readable between the hatches.
             let ground = shade.map_or("#e9ecef".into(), |place| Rgb::sequential(place).hex());
             let halo = format!(" stroke=\"{ground}\" stroke-width=\"3\" paint-order=\"stroke\"");
             let style = format!("{ink}{} pointer-events=\"none\"", if valid { "" } else { &halo });
@@ -225,7 +225,7 @@ fn hatch(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f64), colour:
     let style = format!("stroke=\"{colour}\" stroke-opacity=\"0.55\" pointer-events=\"none\"");
     let mut offset = 3.0 - height;
     while offset < width {
-        // From the lower edge up to the right, cut off at the sides.
+        // From the lower edge up to the right, clipped at the sides.
         let from = if offset < 0.0 { (x, y + height + offset) } else { (x + offset, y + height) };
         let over = offset + height - width;
         let to = if over > 0.0 { (x + width, y + over) } else { (x + offset + height, y) };

@@ -1,4 +1,4 @@
-//! What a chart shows: its cells as points of lines, and the published points beside them.
+//! The data of a chart: its cells as points of lines, and the published points.
 
 use std::collections::HashMap;
 
@@ -15,31 +15,31 @@ use crate::record::{Chart, Published, Scale, Value};
 /// The lines of a chart.
 pub(crate) struct Arranged {
     pub(crate) lines: Vec<Line>,
-    /// What the whole numbers on the x axis stand for, if the column holds words.
+    /// The names of the whole numbers on the x axis, if the column is text.
     pub(crate) words: Vec<String>,
-    /// Whether the lines are by number, ascending.
+    /// Whether the lines are in ascending numeric order.
     pub(crate) ordered: bool,
-    /// Whether points are the medians of several cells, and their intervals reach from the least to the most of these.
+    /// Whether points are medians of several cells, with their range as interval.
     pub(crate) summed: bool,
 }
 
-/// One colour of a chart.
+/// The lines of one colour.
 pub(crate) struct Line {
     pub(crate) name: String,
-    /// Value of the chart's series column, by which published points are found.
+    /// Value of the chart's series column, also used to find published points.
     pub(crate) key: String,
     pub(crate) points: Vec<Point>,
     pub(crate) published: Vec<(f64, f64)>,
 }
 
 impl Line {
-    /// Whether no two points lie above one another, so that a line through them means something.
+    /// Whether no two points have the same x, so that a line through them makes sense.
     pub(super) fn has_own_places(&self) -> bool {
         self.points.windows(2).all(|pair| pair[0].x < pair[1].x)
     }
 
-    /// Makes one point of those that lie above one another: their median, from the least to the most. Of those that are not
-    /// valid nothing is taken where others are.
+    /// Merges points with the same x: their median, with their range. Points that are not valid are ignored if there
+    /// are valid ones.
     fn sum_up(&mut self, chart: &Chart, known: Columns<'_>) {
         let mut summed: Vec<Point> = Vec::new();
         let mut points = std::mem::take(&mut self.points).into_iter().peekable();
@@ -52,16 +52,16 @@ impl Line {
             here.retain(|point| point.valid == valid);
             here.sort_by(|a, b| a.y.total_cmp(&b.y));
             let count = here.len();
-            let (least, most) = (here[0].y, here[count - 1].y);
+            let (min, max) = (here[0].y, here[count - 1].y);
             let mut median = here.swap_remove(count / 2);
             if count > 1 {
                 let word = |value| known.words(&chart.y, value);
-                let [at, y, least_word, most_word] =
-                    [known.words(&chart.x, median.x), word(median.y), word(least), word(most)];
+                let [at, y, min_word, max_word] =
+                    [known.words(&chart.x, median.x), word(median.y), word(min), word(max)];
                 let mark = if valid { "" } else { ", not valid" };
                 median.tooltip =
-                    format!("{}, {at}: {y}, median of {count} cells ({least_word} to {most_word}){mark}", self.name);
-                median.interval = Some((least, most));
+                    format!("{}, {at}: {y}, median of {count} cells ({min_word} to {max_word}){mark}", self.name);
+                median.interval = Some((min, max));
             }
             summed.push(median);
         }
@@ -91,9 +91,9 @@ pub(super) fn plot(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publish
     let mut notes = Vec::new();
     if shown().any(|point| point.valid && point.interval.is_some()) {
         let band = match known.kind(&chart.y) {
-            _ if summed => "least to most of the cells at a place, line: median",
+            _ if summed => "range of the cells at a place, line: median",
             _ if cells.iter().any(|cell| matches!(cell.measured(&chart.y), Some(Measured::Exact(..)))) => {
-                "least to most of the repeats"
+                "range of the repeats"
             }
             _ => "95 % interval",
         };
@@ -132,8 +132,8 @@ pub(super) fn plot(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publish
     }
 }
 
-/// Makes a line for each value of the chart's series, and for each value of an axis that is neither that nor x; as many for
-/// each further column.
+/// Makes a line for each value of the chart's series, and for each value of an axis that is neither that nor x; the
+/// same for each additional column.
 pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> Arranged {
     let known = known(cells);
     let numeric = cells.iter().all(|cell| columns::number(cell.first(), &chart.x).is_some());
@@ -142,10 +142,10 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
     let further = cells::further_axes(&all, &[&chart.x, &chart.series]);
     let mut split = further.as_slice();
     let mut lines = drawn(chart, cells, &words, split, &further);
-    // A line of one point is a point: who shares a place with others is told by its tooltip, not by a legend of all.
+    // A line of one point is a point: tooltips name points in the same place, not a legend of all.
     let single = lines.iter().filter(|line| line.points.len() < 2).count();
     let many = cells.len() > MANY;
-    if lines.len() > MOST_SINGLE && 2 * single > lines.len() || lines.len() > MOST_NAMED && many {
+    if lines.len() > MAX_SINGLE && 2 * single > lines.len() || lines.len() > MAX_NAMED && many {
         split = &[];
         lines = drawn(chart, cells, &words, split, &further);
     }
@@ -169,7 +169,7 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
             }
         }
     }
-    // Numbers have an order of their own, words that of the run.
+    // Numbers have their own order, words that of the run.
     let number = |line: &Line| line.key.parse::<f64>().ok().filter(|key| key.is_finite());
     let ordered = split.is_empty() && chart.beside.is_empty() && lines.iter().all(|line| number(line).is_some());
     if ordered {
@@ -211,14 +211,14 @@ fn drawn(chart: &Chart, cells: &[Cell<'_>], words: &[String], split: &[String], 
     lines.into_values().collect()
 }
 
-/// Lines of which most have one point; more of them are points of their series.
-const MOST_SINGLE: usize = 12;
+/// Max lines that mostly have one point; more become points of their series.
+const MAX_SINGLE: usize = 12;
 
-/// Of more cells than these, a chart shows no more lines than these, and one point for all that share a place.
+/// With more cells than these, a chart limits its lines, and shows one point for all in the same place.
 const MANY: usize = 500;
-const MOST_NAMED: usize = 28;
+const MAX_NAMED: usize = 28;
 
-/// A value of the series as a reader would write it: a number with its unit.
+/// A value of the series as text: a number with its unit.
 fn in_words(known: Columns<'_>, series: &str, key: &str) -> String {
     key.parse().ok().filter(|key: &f64| key.is_finite()).map_or(key.to_owned(), |key| known.words(series, key))
 }

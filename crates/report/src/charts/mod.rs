@@ -1,8 +1,8 @@
 //! Charts of a run, as SVG.
 //!
-//! Each cell is a point: filled if measured, hollow and pale if the cell is not valid, a hollow diamond if published.
-//! The 95 % interval is a band along a line, and whiskers where there is no line. Many lines in the order of a number
-//! have colours in that order. A 0 on a logarithmic axis lies on its floor, as a triangle.
+//! Each cell is a point: filled if measured, hollow and pale if not valid, a hollow diamond if published. The 95 %
+//! interval is a band along a line, or whiskers without a line. Many ordered lines have ordered colours. A 0 on a
+//! logarithmic axis is a triangle at its floor.
 
 mod axis;
 mod heatmap;
@@ -25,8 +25,7 @@ const WIDTH: f64 = 760.0;
 /// Colours of series, see `svg::STYLE`.
 const COLOURS: usize = 7;
 
-/// Draws a chart over the cells of a run. Cells beside the sweep are left out, unless the chart asks for a cell by
-/// name.
+/// Draws a chart over the cells of a run. Extra cells are left out, unless the chart selects one by name.
 pub fn render(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> String {
     let cells: Vec<Cell<'_>> = cells.iter().filter(|cell| cell.is_in(&chart.selection)).cloned().collect();
     match chart.kind {
@@ -120,7 +119,7 @@ mod tests {
         let records = fixture::matrix_records();
         let chart = &fixture::matrix_manifest().charts[3];
         let drawn = draw(chart, &records);
-        for heading in ["Received, Mbit/s", "Congestion window", "Smoothed round-trip time", "Segments sent again"] {
+        for heading in ["Received, Mbit/s", "Congestion window", "Smoothed round-trip time", "Retransmitted segments"] {
             assert!(drawn.contains(&format!(">{heading}</text>")), "{heading}");
         }
         assert_eq!(drawn.matches("<path ").count(), 5);

@@ -1,10 +1,10 @@
-//! Colours for quantities: even to the eye, alike to people with any colour vision, with an ink that reads on them.
+//! Colours for quantities: perceptually even, safe for any colour vision, with readable text on them.
 
 /// A colour, 0 to 1 each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rgb([f64; 3]);
 
-/// From little (pale green) over blue to much (near black): Waskom's *mako*, whose lightness falls evenly.
+/// From low (pale green) over blue to high (near black): Waskom's *mako*, whose lightness falls evenly.
 const SEQUENTIAL: [(f64, u32); 9] = [
     (0.0, 0xdef5e5),
     (0.2, 0x60ceac),
@@ -17,11 +17,11 @@ const SEQUENTIAL: [(f64, u32); 9] = [
     (1.0, 0x0b0405),
 ];
 
-/// The order of many lines, each of which reads on light and on dark ground: amber, red, violet, blue.
+/// The colours of many ordered lines, readable on light and dark ground: amber, red, violet, blue.
 const ORDER: [(f64, u32); 4] = [(0.0, 0xd98e04), (0.35, 0xd1495b), (0.7, 0x8a56c9), (1.0, 0x2f7fd1)];
 
 impl Rgb {
-    /// Little at 0, much at 1. The darkest end is left out: it is as good as black.
+    /// Low at 0, high at 1. The darkest end is left out: it is almost black.
     pub(super) fn sequential(place: f64) -> Self {
         Self::between(&SEQUENTIAL, place.clamp(0.0, 1.0) * 0.88)
     }
@@ -37,7 +37,7 @@ impl Rgb {
         format!("#{r:02x}{g:02x}{b:02x}")
     }
 
-    /// Black or white, whichever reads better on it: a contrast of 4.5 at least (WCAG 2.1, 1.4.3).
+    /// Black or white, whichever is more readable on it: a contrast of at least 4.5 (WCAG 2.1, 1.4.3).
     pub(super) fn ink(self) -> &'static str {
         if self.luminance() > 0.179 { "#000000" } else { "#ffffff" }
     }
@@ -48,7 +48,7 @@ impl Rgb {
         0.2126 * r + 0.7152 * g + 0.0722 * b
     }
 
-    /// Between stops that are so near that no other way would be seen.
+    /// Linear between the stops, which are close together.
     fn between(stops: &[(f64, u32)], place: f64) -> Self {
         let place = if place.is_nan() { 0.0 } else { place };
         let after = stops.iter().position(|(at, _)| *at >= place).unwrap_or(stops.len() - 1).max(1);

@@ -1,5 +1,5 @@
-//! Lines and points over two axes, in one panel or several over the same x: what charts of lines, over time and of
-//! distributions share.
+//! Lines and points over two axes, in one panel or several over the same x: shared by charts of lines, over time and of
+//! distributions.
 
 use std::collections::HashSet;
 
@@ -11,34 +11,35 @@ use super::{COLOURS, WIDTH};
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 28.0;
 
-/// More points than these are dots without tooltips: a browser takes seconds for thousands of elements.
-pub(super) const MOST_MARKED: usize = 1500;
+/// Max points with tooltips; more are dots: a browser takes seconds for thousands of elements.
+pub(super) const MAX_MARKED: usize = 1500;
 
 /// A chart.
 #[derive(Default)]
 pub(super) struct Plot {
     pub(super) title: String,
-    /// What the picture shows, for those who do not see it.
+    /// Description of the picture for screen readers.
     pub(super) about: String,
     /// Under the title.
     pub(super) subtitle: String,
     /// Names of the series.
     pub(super) series: Vec<String>,
-    /// Whether the series have an order instead of colours of their own; named, as `loss_pct`, in the legend.
+    /// Whether the series are ordered, instead of with colours of their own; the column's name (`loss_pct`) for the
+    /// legend.
     pub(super) ordered: Option<String>,
     /// Further entries of the legend.
     pub(super) notes: Vec<(Mark, String)>,
     pub(super) x: Axis,
     pub(super) x_label: String,
     pub(super) panels: Vec<Panel>,
-    /// What is said if there is nothing.
+    /// Text if there is no data.
     pub(super) nothing: &'static str,
 }
 
-/// A part of a chart with a y axis of its own.
+/// A part of a chart with its own y axis.
 #[derive(Default)]
 pub(super) struct Panel {
-    /// Above it at the left, and at the right.
+    /// Headings above it at the left and right.
     pub(super) heading: String,
     pub(super) remark: String,
     pub(super) y: Axis,
@@ -47,13 +48,13 @@ pub(super) struct Panel {
     pub(super) bands: Vec<Band>,
 }
 
-/// What a panel has of a series.
+/// The data of a series in a panel.
 #[derive(Default)]
 pub(super) struct Curve {
     pub(super) series: usize,
-    /// No line leads from one part to the next.
+    /// No line joins one part to the next.
     pub(super) parts: Vec<Vec<Point>>,
-    /// Whether a line leads through the points of a part.
+    /// Whether a line joins the points of a part.
     pub(super) joined: bool,
     /// Whether each point has a mark.
     pub(super) marked: bool,
@@ -70,14 +71,14 @@ pub(crate) struct Point {
     pub(crate) tooltip: String,
 }
 
-/// A stretch of x behind the curves.
+/// A range of x in the background.
 pub(super) struct Band {
     pub(super) from: f64,
     pub(super) to: f64,
     pub(super) tooltip: String,
 }
 
-/// How an entry of the legend looks.
+/// The mark of a legend entry.
 #[derive(Clone, Copy)]
 pub(super) enum Mark {
     Series(usize),
@@ -88,7 +89,7 @@ pub(super) enum Mark {
     Zero,
 }
 
-/// An entry of the legend: where, how and what.
+/// An entry of the legend: position, mark and text.
 type Entry = ((f64, f64), Mark, String);
 
 impl Plot {
@@ -125,7 +126,7 @@ impl Plot {
         svg.finish(&self.title, &self.about)
     }
 
-    /// The entries of the legend from left to right, in as many rows as they need, and the lowest baseline.
+    /// The entries of the legend from left to right, in as many rows as needed, and the lowest baseline.
     fn legend(&self) -> (Vec<Entry>, f64) {
         let series = self.series.iter().enumerate().filter(|(_, name)| self.ordered.is_none() && !name.is_empty());
         let series = series.map(|(index, name)| (Mark::Series(index), name.clone()));
@@ -158,7 +159,7 @@ impl Plot {
             Mark::Ordered => {
                 let width = 20.0 / self.series.len() as f64;
                 for step in 0..self.series.len() {
-                    // A third of a pixel of overlap, so that no seams show.
+                    // A third of a pixel of overlap avoids seams.
                     svg.rect((x + step as f64 * width, y - 9.5), (width + 0.3, 10.0), &self.style("f", step), "");
                 }
             }
@@ -175,13 +176,13 @@ impl Plot {
             let place = series as f64 / (self.series.len() - 1).max(1) as f64;
             return format!("class=\"{class}\" style=\"color:{}\"", Rgb::ordered(place).hex());
         }
-        // Colours come round again with dashes.
+        // Colours repeat with dashes.
         let dash = ["", " d1", " d2"][series / COLOURS % 3];
         format!("class=\"{class} s{}{dash}\"", series % COLOURS)
     }
 }
 
-/// Where a panel lies.
+/// The position of a panel.
 struct Frame<'a> {
     plot: &'a Plot,
     panel: &'a Panel,
@@ -208,7 +209,7 @@ impl Frame<'_> {
         }
         svg.line((LEFT, self.bottom), (self.right, self.bottom), "class=\"axis\"");
         self.x_axis(svg, false);
-        let crowded = curves.iter().flat_map(|curve| &curve.parts).map(Vec::len).sum::<usize>() > MOST_MARKED;
+        let crowded = curves.iter().flat_map(|curve| &curve.parts).map(Vec::len).sum::<usize>() > MAX_MARKED;
         curves.iter().for_each(|curve| self.intervals(svg, curve, crowded));
         for (index, curve) in curves.iter().enumerate() {
             self.curve(svg, curve, crowded, curves[..index].iter().any(|earlier| self.hides(curve, earlier)));
@@ -224,7 +225,7 @@ impl Frame<'_> {
         }
     }
 
-    /// The marks below the panel; with their labels, as far as these do not touch.
+    /// The marks below the panel; with labels if these do not overlap.
     fn x_axis(&self, svg: &mut Svg, labels: bool) {
         let mut free = f64::NEG_INFINITY;
         for (value, label) in &self.plot.x.ticks {
@@ -240,7 +241,7 @@ impl Frame<'_> {
     }
 
     fn intervals(&self, svg: &mut Svg, curve: &Curve, crowded: bool) {
-        // A cell that is not valid breaks band and line.
+        // A cell that is not valid interrupts band and line.
         for run in curve.parts.iter().flat_map(|part| part.split(|point| !point.valid)) {
             let ends = run.iter().filter_map(|point| {
                 let (x, _) = self.at(point.x, point.y)?;
@@ -266,7 +267,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Whether half of the points of an earlier curve, or more, would be hidden by one.
+    /// Whether one would hide half or more of the points of an earlier curve.
     fn hides(&self, curve: &Curve, earlier: &Curve) -> bool {
         let places = |curve: &Curve| -> Vec<(i64, i64)> {
             let places = curve.parts.iter().flatten().filter_map(|point| self.at(point.x, point.y));
@@ -277,7 +278,7 @@ impl Frame<'_> {
         hidden > 0 && 2 * hidden >= others.len()
     }
 
-    /// `above`: over another that it would hide, which its dashes and smaller marks leave to be seen.
+    /// `above`: over another curve, which its dashes and smaller marks leave visible.
     fn curve(&self, svg: &mut Svg, curve: &Curve, crowded: bool, above: bool) {
         let points = || curve.parts.iter().flatten();
         let dashed = if above { " d1" } else { "" };
@@ -316,7 +317,7 @@ impl Frame<'_> {
         }
     }
 
-    /// The names of the series at their ends, as far as these do not touch.
+    /// The names of the series at their ends, if these do not overlap.
     fn names(&self, svg: &mut Svg) {
         let ends = self.panel.curves.iter().filter_map(|curve| {
             let end = curve.parts.iter().flatten().rev().find_map(|point| self.at(point.x, point.y))?;

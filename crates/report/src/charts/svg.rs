@@ -1,9 +1,9 @@
-//! A small SVG writer: system fonts, tooltips, and colours by class that follow the reader's light or dark theme.
+//! A small SVG writer: system fonts, tooltips, and colours by class that follow the light or dark theme.
 
 use std::fmt::Write;
 
-/// A line is drawn in the `color` of its series (s0 to s6, or its own), so that one rule a series is enough. The colours
-/// of series are those of Okabe and Ito, which people with any colour vision tell apart; on dark ground lighter ones.
+/// A line is drawn in the `color` of its series (s0 to s6, or its own), so that one rule per series is enough. The
+/// colours are those of Okabe and Ito, which are safe for any colour vision; on dark ground lighter ones.
 const STYLE: &str = "\
 .card{fill:#fff;stroke:#d1d9e0}.ink{fill:#1f2328}.faint{fill:#59636e}.bold{font-weight:600}.grid{stroke:#e6eaef}\
 .axis{stroke:#818b98}.still{fill:#d8dde3}.none{fill:#e9ecef}.empty{fill:none;stroke:#d1d9e0;stroke-dasharray:2 2}\
@@ -18,10 +18,10 @@ const STYLE: &str = "\
 .s0{color:#4ba3e3}.s1{color:#ff8a3d}.s2{color:#2fcf9f}.s3{color:#e79bc4}.s4{color:#e6b33d}.s5{color:#8ed1f5}\
 .s6{color:#c9d1d9}.pale{color:#6e7681}}";
 
-/// System sans fonts, those with good figures first.
+/// System sans fonts, those with good digits first.
 const FONTS: &str = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', Arial, sans-serif";
 
-/// A picture in the making. Lengths are pixels at its natural size; a style is attributes, as `class="faint"`.
+/// An unfinished picture. Lengths are pixels at its natural size; a style is attributes, e.g. `class="faint"`.
 #[derive(Debug)]
 pub(super) struct Svg {
     body: String,
@@ -29,7 +29,7 @@ pub(super) struct Svg {
     height: f64,
 }
 
-/// Which point of a text is placed.
+/// The anchor point of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     /// Its left end.
@@ -60,7 +60,7 @@ impl Svg {
         self.element("line", &format!(r#"x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" {style}"#), "");
     }
 
-    /// Straight lines through points, `closed` to an area or not; nothing for fewer than two.
+    /// Straight lines through points, optionally `closed` to an area; nothing for fewer than two.
     pub(super) fn path(&mut self, points: &[(f64, f64)], closed: bool, style: &str, tooltip: &str) {
         if points.len() < 2 {
             return;
@@ -79,7 +79,7 @@ impl Svg {
         self.element("circle", &format!(r#"cx="{x}" cy="{y}" r="{radius}" {style}"#), &title(tooltip));
     }
 
-    /// A shape at many places, as one element: `stroke` is its path from there, as `h0` with round ends for a dot.
+    /// A shape at many places, as one element: `stroke` is its path from there, e.g. `h0` with round ends for a dot.
     pub(super) fn scatter(&mut self, at: &[(f64, f64)], stroke: &str, style: &str) {
         if !at.is_empty() {
             let d: String = at.iter().map(|&(x, y)| format!("M{} {}{stroke}", px(x), px(y))).collect();
@@ -115,12 +115,12 @@ impl Svg {
     }
 }
 
-/// Roughly how wide a text is in a sans font of this size.
+/// Approximate width of a text in a sans font of this size.
 pub(super) fn width_of(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * 0.53
 }
 
-/// For XML 1.0, without the characters that it cannot hold in any form (section 2.2).
+/// Escaped for XML 1.0, without the characters that it does not allow in any form (section 2.2).
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -141,7 +141,7 @@ fn title(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("<title>{}</title>", escape(text)) }
 }
 
-/// A length with one decimal at most; what is not finite is 0, so that no input can spoil the document.
+/// A length with at most one decimal; values that are not finite become 0, so that no input can break the document.
 fn px(length: f64) -> String {
     if !length.is_finite() {
         return "0".into();

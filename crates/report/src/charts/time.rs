@@ -1,4 +1,4 @@
-//! Charts over time, one panel a quantity, and of the distribution of delays: lines of the records themselves.
+//! Charts over time, one panel per quantity, and of the distribution of delays: lines of the records themselves.
 
 use weir_units::format;
 
@@ -10,16 +10,16 @@ use crate::columns::in_unit;
 use crate::record::{Chart, Record};
 use crate::timelines;
 
-/// Points of a line: more than two a pixel are not seen.
-const MOST_POINTS: usize = 600;
+/// Max points of a line: more than two per pixel are not visible.
+const MAX_POINTS: usize = 600;
 
-/// Lines of one panel: three rounds of the seven colours, each with its dashes.
-const MOST_LINES: usize = 21;
+/// Max lines of one panel: the seven colours three times, with different dashes.
+const MAX_LINES: usize = 21;
 
-/// Bands of a record.
-const MOST_BANDS: usize = 200;
+/// Max bands of a record.
+const MAX_BANDS: usize = 200;
 
-/// The column that says whether a cell's delays are believed.
+/// The column that decides whether a cell's delays are valid.
 const DELAYS: &str = "delay_p50_us";
 
 /// A chart over time of these cells.
@@ -43,7 +43,7 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
         parts.extend((!which.is_empty()).then(|| format!("connection {which}")));
         let name = parts.join(", ");
         let index = series.iter().position(|known| *known == name);
-        if index.is_none() && series.len() == MOST_LINES {
+        if index.is_none() && series.len() == MAX_LINES {
             left_out.extend((!left_out.contains(&name)).then_some(name));
             continue;
         }
@@ -52,7 +52,7 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
             series.len() - 1
         });
         let point = |(x, y)| Point { x, y, valid: true, ..Point::default() };
-        let parts = timelines::thinned_parts(timeline, MOST_POINTS);
+        let parts = timelines::thinned_parts(timeline, MAX_POINTS);
         end = parts.iter().flatten().map(|(x, _)| *x).fold(end, f64::max);
         let parts = parts.into_iter().map(|part| part.into_iter().map(point).collect()).collect();
         curves[panel].push(Curve { series, parts, joined: true, ..Curve::default() });
@@ -60,11 +60,11 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
     let panel = |(quantity, curves): (&&str, Vec<Curve>)| {
         let values = || curves.iter().flat_map(|curve| curve.parts.iter().flatten()).map(|point| point.y);
         let unit = known(cells).unit(quantity);
-        // The values in figures, if there is one line.
+        // The values as text, if there is one line.
         let remark = match (&curves[..], values().next_back()) {
             ([_], Some(last)) => {
                 let [largest, last] = [values().fold(f64::NEG_INFINITY, f64::max), last].map(|v| in_unit(unit, v));
-                format!("largest {largest}, at the end {last}")
+                format!("max {largest}, at the end {last}")
             }
             _ => String::new(),
         };
@@ -93,11 +93,11 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
     }
 }
 
-/// The standstills of all records: those that ran at once stood still together.
+/// The standstills of all records: parallel cells stood still together.
 fn bands(records: &[&Record], end: f64) -> Vec<Band> {
     let mut bands = Vec::new();
     for record in records {
-        for still in timelines::longest(&record.standstills.list, MOST_BANDS) {
+        for still in timelines::longest(&record.standstills.list, MAX_BANDS) {
             let tooltip = format!("{} stood still for {} ms", still.place, format::short(still.ms));
             bands.push(Band { from: still.at_s, to: still.at_s + still.ms / 1e3, tooltip });
         }
@@ -108,12 +108,12 @@ fn bands(records: &[&Record], end: f64) -> Vec<Band> {
     bands
 }
 
-/// Delays by percentile: a line a cell, with a band from the least to the largest of its repeats.
+/// Delays by percentile: one line per cell, with the range of its repeats as a band.
 pub(super) fn distribution(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
     let lines = cells.iter().map(|cell| (cell.name.to_owned(), quantiles(cell))).filter(|(_, line)| !line.is_empty());
     let mut lines: Vec<(String, Vec<(f64, Point)>)> = lines.collect();
-    let left_out = lines.len().saturating_sub(MOST_LINES);
-    lines.truncate(MOST_LINES);
+    let left_out = lines.len().saturating_sub(MAX_LINES);
+    lines.truncate(MAX_LINES);
     let mut shares: Vec<f64> = lines.iter().flat_map(|(_, line)| line).map(|(q, _)| *q).collect();
     shares.sort_by(f64::total_cmp);
     shares.dedup();
@@ -121,7 +121,7 @@ pub(super) fn distribution(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
     let tops = |(_, point): &(f64, Point)| point.interval.map(|(_, high)| high);
     let delays = lines.iter().flat_map(|(_, line)| line);
     let delays: Vec<f64> = delays.clone().flat_map(ends).chain(delays.filter_map(tops)).collect();
-    let label = if chart.y_label.is_empty() { "delay; band: least to largest of the repeats" } else { &chart.y_label };
+    let label = if chart.y_label.is_empty() { "delay; band: range of the repeats" } else { &chart.y_label };
     let more = if left_out > 0 { format!("; {left_out} more are not shown") } else { String::new() };
     let (series, points): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
     let curve = |(series, line): (usize, Vec<(f64, Point)>)| {
@@ -144,7 +144,7 @@ pub(super) fn distribution(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
     }
 }
 
-/// The quantiles of a cell: over its repeats the median, the least and the largest.
+/// The quantiles of a cell: over its repeats the median, min and max.
 fn quantiles(cell: &Cell<'_>) -> Vec<(f64, Point)> {
     let all = || cell.records.iter().flat_map(|record| record.delays.values.iter().copied());
     let mut shares: Vec<f64> = all().map(|(q, _)| q).filter(|q| (0.0..1.0).contains(q)).collect();

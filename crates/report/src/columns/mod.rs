@@ -1,4 +1,4 @@
-//! The columns of a result: what they are (`columns/table.rs`, and a scenario's own), and a record's fields by name.
+//! The columns of a result (`columns/table.rs`, and a scenario's own), and a record's fields by name.
 
 mod table;
 
@@ -17,11 +17,11 @@ pub struct Column<'a> {
     pub unit: &'a str,
     /// How its values are read.
     pub kind: Kind,
-    /// Which way it is good; `None`: neither.
+    /// Which direction is better. `None`: neither.
     pub better: Option<Better>,
-    /// What must have gone undisturbed for it to be believed.
+    /// What must have been undisturbed for it to be valid.
     pub statistic: Statistic,
-    /// What it says.
+    /// Its meaning.
     pub about: &'a str,
 }
 
@@ -34,15 +34,15 @@ pub enum Kind {
     Flag,
     /// A share of trials, from 0 to 1, or its distance from a constant.
     Share,
-    /// An estimate of a property of the path: nothing follows from it without its interval.
+    /// An estimate of a property of the path, meaningful only with its interval.
     Estimate,
-    /// The largest of what was observed; over repeats, the largest of all.
+    /// The max of the observations; over repeats, the max of all.
     Extreme,
     /// Exact for its run.
     Exact,
 }
 
-/// Which way a column is good.
+/// Which direction of a column is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -52,11 +52,11 @@ pub enum Better {
     Lower,
 }
 
-/// What a column rests on; the machine's standstills spoil each differently.
+/// What a column depends on; standstills of the machine affect each differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Statistic {
-    /// How much was carried or lost in the window.
+    /// Rates and losses in the window.
     #[default]
     Rate,
     /// The mean delay.
@@ -75,24 +75,24 @@ pub enum Statistic {
     Setting,
 }
 
-/// What is sampled while a cell runs.
+/// A quantity sampled while a cell runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantity {
     /// Name of its timelines.
     pub name: &'static str,
     /// Unit.
     pub unit: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub about: &'static str,
 }
 
-/// The axis that tells the receivers of a cell apart.
+/// The axis of the receivers of a cell.
 pub const RECEIVER: &str = "receiver";
 
-/// The value of an axis that does not apply to a cell, as `tcp.congestion` to one that sends by UDP.
+/// The value of an axis that does not apply to a cell, e.g. `tcp.congestion` for UDP.
 pub const NOTHING: &str = "-";
 
-/// The columns of a run: those of every run, and those that its scenario defines.
+/// The columns of a run: the standard ones, and those that its scenario defines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Columns<'a>(pub &'a [OwnColumn]);
 
@@ -108,28 +108,28 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// Unit of a column or of a quantity over time; empty where there is none, or no such thing.
+    /// Unit of a column or of a quantity over time; empty if there is none, or no such thing.
     pub fn unit(self, name: &str) -> &'a str {
         let quantity = || QUANTITIES.iter().find(|quantity| quantity.name == name).map(|quantity| quantity.unit);
         self.get(name).map(|column| column.unit).or_else(quantity).unwrap_or_default()
     }
 
-    /// How a column is read; `None`: no such column.
+    /// The kind of a column. `None`: no such column.
     pub fn kind(self, name: &str) -> Option<Kind> {
         self.get(name).map(|column| column.kind)
     }
 
-    /// What the column says.
+    /// Meaning of the column.
     pub fn about(self, name: &str) -> &'a str {
-        self.get(name).map_or("a column of another version of weir", |column| column.about)
+        self.get(name).map_or("a column from another version of Weir", |column| column.about)
     }
 
-    /// A value with its unit, as a reader would write it.
+    /// A value with its unit, as text.
     pub fn words(self, column: &str, value: f64) -> String {
         in_unit(self.unit(column), value)
     }
 
-    /// Refuses what is neither a column nor one of these axes, with the nearest name.
+    /// Refuses a name that is neither a column nor one of these axes, with the nearest one.
     pub(crate) fn check(self, name: &str, axes: &[&str]) -> Result<(), String> {
         let fixed = COLUMNS.iter().chain(&ADDED).map(|column| column.name);
         let known = fixed.chain(self.0.iter().map(|own| own.name.as_str())).chain(axes.iter().copied());
@@ -138,14 +138,14 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// That there is no such column, and which one has nearly this name.
+/// The error that there is no such column, with the nearest name.
 pub(crate) fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
     let nearest = known.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
     nearest.map_or(format!("no column `{name}`"), |nearest| format!("no column `{name}`, did you mean `{nearest}`?"))
 }
 
-/// A value in a unit as a reader would write it: a duration or size in the unit that suits it.
+/// A value in a unit, as text: a duration or size in a suitable unit.
 pub fn in_unit(unit: &str, value: f64) -> String {
     match unit {
         "us" => format::duration(value),
@@ -226,7 +226,7 @@ pub fn fields(row: &Row) -> [Field<'_>; 25] {
     ]
 }
 
-/// A field by name: a fixed column, an added one, or an axis key. `None` if the record has nothing of that name.
+/// A field by name: a fixed column, an added one, or an axis key. `None`: the record has none of that name.
 pub fn field<'a>(record: &'a Record, name: &str) -> Option<Field<'a>> {
     if let Some(index) = COLUMNS.iter().position(|column| column.name == name) {
         return Some(fields(&record.row)[index]);
@@ -243,12 +243,12 @@ pub fn number(record: &Record, name: &str) -> Option<f64> {
     field(record, name)?.number()
 }
 
-/// Whether the record is of a bulk transfer, which is counted in bytes instead of messages.
+/// Whether the record is of a bulk transfer, which counts bytes instead of messages.
 pub fn is_bulk(record: &Record) -> bool {
     number(record, "received_bytes").is_some()
 }
 
-/// A field by name as a reader would write it.
+/// A field by name, as text.
 pub fn text(record: &Record, name: &str) -> Option<String> {
     match field(record, name)? {
         Field::Text(text) => Some(text.to_owned()),

@@ -1,4 +1,4 @@
-//! What a scenario asks of the report of its runs: charts, published values, claims, assertions.
+//! What a scenario requests of its report: charts, published values, claims, assertions.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ pub struct OwnColumn {
     /// Unit, empty where there is none.
     #[serde(default)]
     pub unit: String,
-    /// Which way it is good; absent: neither.
+    /// Which direction is better; absent: neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub better: Option<Better>,
-    /// What must have gone undisturbed for it to be believed.
+    /// What must have been undisturbed for it to be valid.
     #[serde(default)]
     pub statistic: Statistic,
 }
 
-/// A chart. Which of its keys mean something depends on its kind; [`Chart::problem`] tells which are missing.
+/// A chart. Its kind decides which keys apply; [`Chart::problem`] reports which are missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chart {
@@ -75,7 +75,7 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// What keeps the chart from being drawn: a key that its kind needs, or one that it does not know. `None`: nothing.
+    /// Why the chart cannot be drawn: a key that its kind needs, or does not have. `None`: it can.
     pub fn problem(&self) -> Option<String> {
         let (kind, needed, foreign): (_, &[&str], &[&str]) = match self.kind {
             ChartKind::Lines => ("lines", &["x", "y", "series"], &["value", "quantities"]),
@@ -97,18 +97,18 @@ impl Chart {
     }
 }
 
-/// What a chart draws.
+/// Kind of chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChartKind {
-    /// A line for each series, a point for each cell; points alone where several cells share a place.
+    /// A line per series, a point per cell; only points if several cells share a place.
     #[default]
     Lines,
-    /// A grid of two columns with a third one's value in each field, and as its colour.
+    /// A grid of two columns; the value of a third one is printed in each field and sets its colour.
     Heatmap,
-    /// What was sampled while the selected cells ran, one panel a quantity.
+    /// Samples over time of the selected cells, one panel per quantity.
     Time,
-    /// Delays by percentile, a line for each of the selected cells.
+    /// Delays by percentile, a line per selected cell.
     Distribution,
 }
 
@@ -123,7 +123,7 @@ pub enum Scale {
     Log,
 }
 
-/// Somebody's published results.
+/// Published results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
@@ -143,10 +143,10 @@ pub enum Value {
     Text(String),
 }
 
-/// A bound on a column of some cells: somebody's statement (`[[claims]]`), or what the run must meet (`[[assert]]`).
+/// A bound on a column of some cells: a published statement (`[[claims]]`), or a requirement for the run (`[[assert]]`).
 ///
 /// It is *reproduced* if the interval of every selected cell lies within the bounds, *refuted* if the interval of one
-/// lies outside altogether, else *undecided*. With several cells the intervals are widened so that they hold jointly
+/// lies entirely outside, else *undecided*. With several cells the intervals are widened so that they hold jointly
 /// (Bonferroni).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -199,7 +199,7 @@ pub enum IntervalUse {
     /// All of it.
     #[default]
     Inside,
-    /// A part of it: it fails only if the interval lies outside altogether.
+    /// A part of it: it fails only if the interval lies entirely outside.
     Touching,
     /// None: the value alone counts.
     Ignored,

@@ -1,4 +1,4 @@
-//! What a run of a scenario leaves behind, before it is rendered.
+//! The results of a run before rendering.
 
 mod asked;
 
@@ -12,7 +12,7 @@ use crate::columns::{Columns, RECEIVER};
 use indexmap::IndexMap;
 pub use weir_stats::{Estimate, Method, Quantiles};
 
-/// `manifest.json`: what ran, on what, and how to draw it.
+/// `manifest.json`: the scenario, the machine, and the charts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Manifest {
     /// Format of the result directory.
@@ -23,7 +23,7 @@ pub struct Manifest {
     pub scenario: String,
     /// One line about it.
     pub title: String,
-    /// What is measured and how; paragraphs are separated by an empty line.
+    /// Description; paragraphs are separated by an empty line.
     pub description: String,
     /// The command line.
     pub command: Vec<String>,
@@ -35,26 +35,26 @@ pub struct Manifest {
     pub started: String,
     /// Length of the run, s.
     pub elapsed_s: f64,
-    /// Records that were planned: cells times repeats; of a cell with several receivers one for each.
+    /// Planned records: cells times repeats, times receivers.
     pub planned_cells: usize,
-    /// Whether the run was stopped before all of them had ended.
+    /// Whether the run was stopped before all of them ended.
     pub interrupted: bool,
     /// The axes of the sweep: scenario key and its values, in order.
     pub axes: Vec<(String, Vec<String>)>,
     /// Facts about the machine, name and value, in the order to print them.
     pub environment: Vec<(String, String)>,
-    /// The emulated network in words, one line a host, router, switch or link, then one a path.
+    /// The emulated network as text, one line per host, router, switch or link, then one per path.
     pub network: Vec<String>,
     /// Charts to draw.
     pub charts: Vec<Chart>,
-    /// Published values to lay over, and where they are from.
+    /// Published values to show, and their source.
     pub published: Option<Published>,
-    /// Statements to judge, and what the run must meet.
+    /// Statements to judge, and requirements for the run.
     pub claims: Vec<Claim>,
     /// The columns that the scenario defines.
     #[serde(default)]
     pub columns: Vec<OwnColumn>,
-    /// What the lab itself adds to a path; `None`: not measured.
+    /// The delay that the lab itself adds to a path. `None`: not measured.
     #[serde(default)]
     pub own_cost: Option<OwnCost>,
 }
@@ -66,37 +66,37 @@ impl Manifest {
     }
 }
 
-/// The fact that says when they stood still, known when a run has ended.
+/// Name of the fact about standstills, known at the end of a run.
 pub const STANDSTILLS: &str = "standstills of 1 ms or more";
 
-/// How a remark begins that tells of a sender which could not do what it was told to.
+/// Beginning of a remark about a sender that could not keep its schedule.
 pub const LATE_SENDER: &str = "the sender fell behind";
 
-/// How a remark begins that tells of messages which the sender's own kernel did not take, or others refused.
+/// Beginning of a remark about messages that the sender's kernel did not accept, or that were refused.
 pub const SENDER_FAILED: &str = "the sender met errors";
 
-/// How a remark begins that tells of packets which a capture does not have.
+/// Beginning of a remark about packets missing in a capture.
 pub const CAPTURE_LACKS: &str = "the capture lacks";
 
-/// The counter of a ledger that has the datagrams which the receiver's socket dropped for their checksum.
+/// The counter of a ledger for datagrams that the receiver's socket dropped for a wrong checksum.
 pub const WRONG_CHECKSUM: &str = "wrong checksum";
 
-/// How a remark begins that tells of messages which their file does not have.
+/// Beginning of a remark about messages missing in their file.
 pub const MESSAGES_LACK: &str = "the file of messages lacks";
 
-/// How a remark begins that tells why a column of the scenario's own is empty.
+/// Beginning of a remark about an empty column of the scenario.
 pub const EMPTY_COLUMN: &str = "column";
 
-/// The delays of a control cell without impairments, measured beside the others: what the lab itself costs.
+/// The delays of a control cell without impairments: what the lab itself costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OwnCost {
-    /// One-way delay from the send call to the receiver's hand, us.
+    /// One-way delay from the send call to the receive call, us.
     pub delay: Quantiles,
-    /// Messages behind it.
+    /// Number of messages.
     pub n: u64,
-    /// How long they were sent, s.
+    /// Length of sending, s.
     pub seconds: f64,
-    /// Over what: `udp`, `tcp`.
+    /// Transport: `udp`, `tcp`.
     pub transport: String,
 }
 
@@ -115,13 +115,13 @@ pub struct Row {
     pub loss_pct: f64,
     /// One-way delay of the whole path as configured, ms.
     pub latency_ms: f64,
-    /// Smallest configured rate on the path, Mbit/s; `None`: unlimited.
+    /// Lowest configured rate on the path, Mbit/s. `None`: unlimited.
     pub rate_mbit: Option<f64>,
     /// Bytes of a message.
     pub payload_bytes: u64,
     /// The sending window, s.
     pub duration_s: f64,
-    /// Whether programs send, not the lab: `sent`, `delivered` and rates are not measured then.
+    /// Whether programs send instead of the lab: `sent`, `delivered` and rates are not measured then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_programs: bool,
     /// Messages handed to the kernel.
@@ -136,13 +136,13 @@ pub struct Row {
     pub mbit_per_s: f64,
     /// One-way delay of delivered messages from the actual send call, us.
     pub delay_mean_us: Option<f64>,
-    /// Median; empty where the sample cannot support it. So are the others.
+    /// Median; like the other quantiles empty if the sample is too small.
     pub delay_p50_us: Option<f64>,
     /// 99th percentile.
     pub delay_p99_us: Option<f64>,
     /// Largest.
     pub delay_max_us: Option<f64>,
-    /// TCP segments sent again (tcpi_total_retrans).
+    /// Retransmitted TCP segments (tcpi_total_retrans).
     pub retransmits: Option<u64>,
     /// Packets dropped by the loss impairments on the way to the receiver.
     pub planned_drops: u64,
@@ -152,65 +152,65 @@ pub struct Row {
     pub socket_drops: Option<u64>,
     /// Packets the emulator or its interfaces could not carry, on the way to the receiver.
     pub emulator_drops: u64,
-    /// What no counter accounts for; 0, or there is a fault.
+    /// Messages that no counter accounts for; not 0: a bug in Weir.
     pub unexplained: Option<i64>,
-    /// Whether rates, mean and 99th percentile of the row can be believed.
+    /// Whether rates, mean and 99th percentile of the row are valid.
     pub valid: bool,
 }
 
 /// Added columns: name and value, in order. A value is absent where it was not measured.
 pub type Extra = IndexMap<String, Option<f64>>;
 
-/// One line of `cells.jsonl`: a row and all that does not fit in it.
+/// One line of `cells.jsonl`: a row and all data besides.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     /// The fixed columns.
     pub row: Row,
-    /// Added columns, in order: name and value, written after the fixed ones. Every record of a run has the same names.
+    /// Added columns, in order: name and value, written after the fixed ones. All records of a run have the same names.
     #[serde(with = "indexmap::map::serde_seq")]
     pub extra: Extra,
     /// The cell's axes: scenario key and value as written.
     pub axes: Vec<(String, String)>,
-    /// Tells by which settings it was measured: two records of one cell that differ in it are no repeats of each other.
-    /// Empty in results of earlier versions.
+    /// Hash of its settings: two records of one cell that differ in it are not repeats of each other. Empty in results
+    /// of earlier versions.
     #[serde(default)]
     pub settings: String,
     /// Estimates with their uncertainty, by column name, fixed or added.
     pub estimates: BTreeMap<String, Estimate>,
-    /// Every counter behind the ledger, by place, in the order of the packet's way.
+    /// All counters of the ledger, by place, in the order of a packet's path.
     pub ledger: Vec<LedgerEntry>,
     /// Planned drops, flow by flow.
     pub drops: Vec<DropList>,
     /// Distribution of the one-way delay, us.
     pub delays: Quantiles,
-    /// What was sampled over time.
+    /// Samples over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timelines: Vec<Timeline>,
-    /// How much later than planned the emulator released packets, us.
+    /// Lateness of the emulator's packets, us.
     pub lateness: Quantiles,
-    /// How late a thread that only sleeps woke up meanwhile, us: the machine's own disturbance.
+    /// Lateness of a thread that only sleeps, us: the machine's own disturbance.
     pub heartbeat: Quantiles,
-    /// When the machine stood still meanwhile.
+    /// The machine's standstills.
     #[serde(default)]
     pub standstills: Standstills,
-    /// Which statistics of the row the machine's disturbance may have changed, and why. A row that is not valid and names
-    /// none can be believed in nothing: it is of an earlier version.
+    /// The statistics of the row that the machine may have disturbed, and why. If a row is not valid and names none,
+    /// all are invalid: it is of an earlier version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub disturbed: BTreeMap<Statistic, String>,
-    /// How often the cell ran again because it was disturbed.
+    /// Number of reruns because of disturbance.
     pub reruns: u32,
     /// Whether it was stopped before its window was over.
     #[serde(default)]
     pub stopped: bool,
-    /// Whether the file was changed since it was measured: it can be believed in nothing.
+    /// Whether the file was changed after the measurement: nothing in it is valid.
     #[serde(skip)]
     pub changed: bool,
-    /// Why the cell is not valid, or what else a reader must know.
+    /// Why the cell is not valid, and other remarks.
     pub remarks: Vec<String>,
 }
 
 impl Record {
-    /// The run of a cell that it is of, whichever receiver it tells of: the cell's name, and the repeat.
+    /// The run of a cell that it belongs to, for any receiver: the cell's name, and the repeat.
     pub fn run(&self) -> (&str, u32) {
         let cell = self.row.cell.as_str();
         let receiver = self.axes.iter().find(|(key, _)| key == RECEIVER);
@@ -218,7 +218,7 @@ impl Record {
         (without.unwrap_or(cell), self.row.repeat)
     }
 
-    /// Whether the machine left a statistic alone and no program failed, so that it can be believed.
+    /// Whether a statistic is valid: undisturbed, and no program failed.
     pub fn believes(&self, statistic: Statistic) -> bool {
         match statistic {
             Statistic::Setting => true,
@@ -229,7 +229,7 @@ impl Record {
         }
     }
 
-    /// Why the row is not valid, in words; empty if it is.
+    /// Why the row is not valid, as text; empty if it is.
     pub fn doubts(&self) -> Vec<&str> {
         self.disturbed.values().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect()
     }
@@ -240,41 +240,41 @@ impl Record {
 pub struct Standstills {
     /// The start of sending, ns of CLOCK_MONOTONIC.
     pub origin_ns: u64,
-    /// A standstill may have begun so much earlier than it says, ms; shorter ones are not seen.
+    /// A standstill may have begun this much earlier than recorded, ms; shorter ones are not seen.
     pub resolution_ms: f64,
-    /// In order of time; of many the longest ones.
+    /// In order of time; only the longest ones if there are many.
     pub list: Vec<Standstill>,
-    /// How many more there were.
+    /// Number of others.
     pub more: u64,
 }
 
-/// A time in which something that had to run did not.
+/// A time in which something that was due did not run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Standstill {
-    /// When it had to run, seconds since the start of sending.
+    /// When it was due, seconds since the start of sending.
     pub at_s: f64,
-    /// How long it did not, ms.
+    /// Its length, ms.
     pub ms: f64,
-    /// What: `cpu 0`, or of the emulator `uplink ->`.
+    /// Its place: `cpu 0`, or for the emulator `uplink ->`.
     pub place: String,
 }
 
 /// A quantity of a cell over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// What, with its unit at the end as in a column's name: `received_mbit`, `cwnd_bytes`, `rtt_us`, `retransmits`,
-    /// `delivery_rate_mbit`. Of several connections each has its own: `cwnd_bytes #2`.
+    /// Its name, with the unit at the end as in columns: `received_mbit`, `cwnd_bytes`, `rtt_us`, `retransmits`,
+    /// `delivery_rate_mbit`. Each of several connections has its own: `cwnd_bytes #2`.
     pub name: String,
     /// Seconds since the start of sending, and the value there.
     pub points: Vec<(f64, f64)>,
 }
 
-/// One counter of a cell's account.
+/// One counter of a cell's ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerEntry {
-    /// Where: `sender`, `link uplink ->`, `receiver socket`.
+    /// Its place: `sender`, `link uplink ->`, `receiver socket`.
     pub place: String,
-    /// What: `sent`, `planned loss`, `delivered`.
+    /// Its name: `sent`, `planned loss`, `delivered`.
     pub name: String,
     /// `messages`, `packets` or `frames`.
     pub unit: String,
@@ -289,7 +289,7 @@ pub struct LedgerEntry {
 pub struct DropList {
     /// `uplink ->` or `uplink <-`.
     pub link: String,
-    /// By what it is known in every run: `udp 10.0.0.2 > 10.0.0.1:65432`, and `#2` for the second one alike.
+    /// Its name in every run: `udp 10.0.0.2 > 10.0.0.1:65432`, and `#2` for a second one with the same name.
     pub flow: String,
     /// Packets of the flow.
     pub packets: u64,

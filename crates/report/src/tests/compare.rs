@@ -100,12 +100,12 @@ fn what_cannot_be_tested_is_undecided() {
         let row = compared(a, b, &settings(0.02)).rows.remove(0);
         (row.verdict, row.reason.unwrap_or_default())
     };
-    let few = "2 valid pairs of repeats, 3 are needed (--repeat)";
+    let few = "2 valid pairs of repeats, but 3 are needed (--repeat)";
     assert_eq!(reason(&run(2, 1.0), &run(3, 1.0)), (Verdict::Undecided, few.into()));
     let mut disturbed = run(3, 1.0);
     disturbed[1].row.valid = false;
     assert_eq!(reason(&run(3, 1.0), &disturbed), (Verdict::Undecided, few.into()));
-    let zero = (Verdict::Undecided, "a value is 0: ratios to it say nothing".to_owned());
+    let zero = (Verdict::Undecided, "a value is 0, so there is no ratio".to_owned());
     assert_eq!(reason(&run(3, 0.0), &run(3, 1.0)), zero);
     assert_eq!(reason(&run(3, 0.0), &run(3, 0.0)), (Verdict::Same, String::new()));
     // Equal by chance: a small difference is not one that no repeat contradicts.

@@ -11,7 +11,7 @@ fn details_of(page: &str) -> serde_json::Value {
 #[test]
 fn a_large_run_has_its_first_rows_and_names_the_table() {
     let few = fixture::records();
-    let records: Vec<Record> = (0..MOST_ROWS + 500)
+    let records: Vec<Record> = (0..MAX_ROWS + 500)
         .map(|number| {
             let mut record = few[number % few.len()].clone();
             record.row.cell = format!("cell {number} </script><b>");
@@ -20,11 +20,11 @@ fn a_large_run_has_its_first_rows_and_names_the_table() {
         })
         .collect();
     let page = render(&fixture::manifest(), &records).unwrap();
-    assert_eq!(page.matches("\n<details>").count(), MOST_ROWS);
+    assert_eq!(page.matches("\n<details>").count(), MAX_ROWS);
     assert!(page.contains("The first 2000 of 2500 rows; <code>results.csv</code> has all of them."));
     // No text of a record ends a script element or is markup.
     assert!(!page.contains("</script><b>") && !page.contains("<b>"));
-    assert_eq!(details_of(&page)["cells"].as_array().unwrap().len(), MOST_ROWS);
+    assert_eq!(details_of(&page)["cells"].as_array().unwrap().len(), MAX_ROWS);
     assert!(page.len() < 8_000_000, "{}", page.len());
 }
 
@@ -104,7 +104,7 @@ fn a_matrix_has_its_timelines_and_stays_small() {
 #[test]
 fn a_run_without_results_is_a_page_too() {
     let manifest = Manifest { interrupted: true, ..fixture::manifest() };
-    assert!(render(&manifest, &[]).unwrap().contains("The run was interrupted: 0 of 42 cells are here;"));
+    assert!(render(&manifest, &[]).unwrap().contains("The run was interrupted: 0 of 42 cells ran;"));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_transfer_is_counted_in_bytes() {
     let mut record = fixture::matrix_records()[19].clone();
     record.extra = [("received_bytes".into(), Some(22.6e6))].into();
     (record.row.retransmits, record.row.planned_drops, record.row.unexplained) = (Some(156), 162, Some(0));
-    let said = "22.6 MB received, 156 segments sent again, 162 packets lost as planned; unexplained 0";
+    let said = "22.6 MB received, 156 segments retransmitted, 162 packets dropped as planned; unexplained 0";
     assert_eq!(equation(&record), said);
 }
 

@@ -244,11 +244,11 @@ fn share_refuted(cells: usize, excess: f64) -> f64 {
 #[test]
 fn intervals_over_repeats_hold_whether_or_not_these_differ() {
     // Bars are three deviations of 2,000 runs beyond 5 %; those in between are what the module says at worst.
-    for (cells, excess, most) in
+    for (cells, excess, max) in
         [(1, 0.0, 0.065), (1, 3.0, 0.092), (1, 100.0, 0.065), (8, 0.0, 0.065), (8, 100.0, 0.065)]
     {
         let share = share_refuted(cells, excess);
-        assert!(share <= most, "{cells} cells, {excess}: {share}");
+        assert!(share <= max, "{cells} cells, {excess}: {share}");
     }
 }
 

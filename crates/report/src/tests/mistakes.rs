@@ -24,12 +24,12 @@ fn claims_that_nothing_decides_are_refused_in_one_line() {
             "column = \"mbit_per_sec\"\nat_most = 1",
             "column: no column `mbit_per_sec`, did you mean `mbit_per_s`?",
         ),
-        ("column", "column = \"transport\"\nat_most = 1", "column: `transport` is text: name a column of numbers"),
+        ("column", "column = \"transport\"\nat_most = 1", "column: `transport` is text. Choose a numeric column."),
         ("", "column = \"sent\"", "needs a bound: `at_least`, `at_most` or both"),
         (
             "at_least",
             "column = \"sent\"\nat_least = 2\nat_most = 1",
-            "at_least = 2 is more than at_most = 1: exchange them",
+            "at_least = 2 is more than at_most = 1. Swap them.",
         ),
         (
             "where",
@@ -39,24 +39,28 @@ fn claims_that_nothing_decides_are_refused_in_one_line() {
         (
             "where",
             "column = \"sent\"\nat_least = 1\nwhere = { loss_pct = \"5%\" }",
-            "where: loss_pct = \"5%\": give a number without quotes and unit, in %",
+            "where: loss_pct = \"5%\": write a number without quotes and unit, in %",
         ),
-        ("at_most", "column = \"sent\"\nat_most = nan", "at_most = NaN: give a number"),
+        ("at_most", "column = \"sent\"\nat_most = nan", "at_most = NaN: must be a number"),
         (
             "confidence",
             "column = \"sent\"\nat_most = 1\nconfidence = 95",
-            "confidence = 95: give a number between 0 and 1, e.g. 0.95",
+            "confidence = 95: must be between 0 and 1, e.g. 0.95",
         ),
         (
             "min_duration_s",
             "column = \"sent\"\nat_most = 1\nmin_duration_s = -1",
-            "min_duration_s: give a number of seconds, from 0",
+            "min_duration_s: must be a number of seconds, 0 or more",
         ),
-        ("at_most", "column = \"lost_share\"\nat_most = 5", "at_most = 5: `lost_share` is a share of 1: 0.05 for 5 %"),
+        (
+            "at_most",
+            "column = \"lost_share\"\nat_most = 5",
+            "at_most = 5: `lost_share` is a fraction of 1. Write 0.05 for 5 %.",
+        ),
         (
             "relative_to",
             "column = \"sent\"\nat_most = 1\nwhere = { size = 1 }\nrelative_to = { size = 1 }",
-            "relative_to: the same cells as in `where`: the ratio is always 1",
+            "relative_to: the same cells as in `where`, so the ratio is always 1",
         ),
     ];
     for (key, keys, said) in cases {
@@ -68,7 +72,7 @@ fn claims_that_nothing_decides_are_refused_in_one_line() {
     let (place, said) = told(Asked { claims: &twice, ..Asked::default() });
     assert_eq!(
         (place.as_str(), said.as_str()),
-        ("claims[1].name", "claim `n`: another one has the same text: give it another")
+        ("claims[1].name", "claim `n`: another one has the same text. Choose another.")
     );
 }
 
@@ -82,11 +86,9 @@ fn charts_that_cannot_be_drawn_are_refused() {
     let expected = "chart throughput: y: no column `delay_meen_us`, did you mean `delay_mean_us`?";
     assert_eq!((place.as_str(), said.as_str()), ("charts[0].y", expected));
     let (_, said) = refused(Chart { y: "transport".into(), ..first.clone() });
-    assert!(said.ends_with("`transport` is text: name a column of numbers"));
+    assert!(said.ends_with("`transport` is text. Choose a numeric column."));
     let (place, said) = told(Asked { charts: &[first.clone(), first.clone()], ..Asked::default() });
-    assert!(
-        place == "charts[1].name" && said.ends_with("another chart has this name, and so its file: give it another")
-    );
+    assert!(place == "charts[1].name" && said.ends_with("another chart has this name. Choose another."));
     // A column of the scenario is one.
     let own = [OwnColumn { name: "found_pct".into(), ..OwnColumn::default() }];
     let chart = Chart { y: "found_pct".into(), ..first };

@@ -54,8 +54,8 @@ fn what_falls_short_of_what_was_asked_for_is_a_warning() {
         warnings(&fixture::manifest(), &records)[..3],
         [
             "Cell 0%/tcp was sent late: the sender fell behind its schedule: its last message left 2.0 s after the window.",
-            "Cell 0%/udp was not sent whole: the sender met errors: send: operation not permitted (47 times).",
-            "Cell 1%@a is not captured whole: the capture lacks 3 of 9 packets: x.pcapng."
+            "Cell 0%/udp was not sent completely: the sender met errors: send: operation not permitted (47 times).",
+            "Cell 1%@a is not captured completely: the capture lacks 3 of 9 packets: x.pcapng."
         ]
     );
 }

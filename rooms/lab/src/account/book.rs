@@ -14,7 +14,7 @@ use crate::network::LinkReading;
 use crate::topology::Topology;
 
 impl PathAccount<'_> {
-    /// Every counter, in the order of a message's way and back.
+    /// All counters, in the order of a message's path and back.
     pub(super) fn ledger(&self) -> Vec<LedgerEntry> {
         let Measured { topology, links, .. } = self.measured;
         let mut ledger = Book::default();
@@ -39,17 +39,17 @@ impl PathAccount<'_> {
         let Balance { copies, others, .. } = self.balance().unwrap_or_default();
         let (name, source) = ("copies that no link made", "received again, and more than was sent");
         ledger.add_some("hosts and routers", name, "datagrams", copies, source);
-        ledger.add_some("receiver", "of others", "datagrams", others, "foreign, and more than was sent");
+        ledger.add_some("receiver", "from others", "datagrams", others, "foreign, and more than was sent");
         let at_host = self.host().map_or(0, udp_lost);
         ledger.add("receiver host", "UDP errors and no port", "datagrams", at_host, "/proc/net/snmp Udp");
         if let Some(received) = self.received {
             let (place, wrong) = ("receiver socket", self.wrong_checksums());
             if let Some(drops) = self.socket_drops() {
-                let source = if wrong > 0 { "SK_MEMINFO_DROPS less wrong checksums" } else { "SK_MEMINFO_DROPS" };
+                let source = if wrong > 0 { "SK_MEMINFO_DROPS minus wrong checksums" } else { "SK_MEMINFO_DROPS" };
                 ledger.add(place, "dropped", "datagrams", drops, source);
             }
             ledger.add_some(place, WRONG_CHECKSUM, "datagrams", wrong, "/proc/net/snmp Udp InCsumErrors");
-            let (name, source) = ("came behind the end of receiving", "SK_MEMINFO_DROPS, of the host's");
+            let (name, source) = ("came after the end of receiving", "SK_MEMINFO_DROPS, of the host's");
             ledger.add_some(place, name, "datagrams", received.late_drops, source);
             let duplicates = self.session.map_or(0, |session| session.duplicates);
             ledger.add("receiver", "delivered", "messages", self.delivered(), "receiver");
@@ -121,7 +121,7 @@ impl Book {
         frames("sent into it", near.sent, "/proc/net/dev transmit packets");
         let Some(report) = report(reading, way) else {
             frames("backlog full", near.send_dropped, "/proc/net/dev transmit drop");
-            frames("arrived behind it", far.received, "/proc/net/dev receive packets");
+            frames("arrived after it", far.received, "/proc/net/dev receive packets");
             return;
         };
         let ledger = &report.ledger;
@@ -130,9 +130,9 @@ impl Book {
         };
         frames("dropped before it", near.send_dropped, "/proc/net/dev transmit drop");
         frames("dropped at its socket", ledger.socket_dropped_frames, "PACKET_STATISTICS tp_drops");
-        frames("unread at its socket", ledger.unread_frames, "PACKET_STATISTICS less taken in");
+        frames("unread at its socket", ledger.unread_frames, "PACKET_STATISTICS minus taken in");
         frames("taken in", ledger.frames_received, "emulator");
-        self.add_signed(&place, "remainder in", "frames", into.remainder(), "sent into it less dropped and taken in");
+        self.add_signed(&place, "remainder in", "frames", into.remainder(), "sent into it minus dropped and taken in");
         for (name, count) in [
             ("received", ledger.received),
             ("of these control", ledger.control),
@@ -147,21 +147,27 @@ impl Book {
         ] {
             self.add(&place, name, "packets", count, "emulator");
         }
-        self.add_signed(&place, "unexplained", "packets", ledger.unexplained(), "received + duplicated less all above");
+        self.add_signed(
+            &place,
+            "unexplained",
+            "packets",
+            ledger.unexplained(),
+            "received + duplicated minus all above",
+        );
         self.add(&place, "handed out", "frames", ledger.frames_delivered, "emulator");
-        self.add(&place, "arrived behind it", "frames", far.received, "/proc/net/dev receive packets");
-        self.add_signed(&place, "remainder out", "frames", out.remainder(), "handed out less arrived");
+        self.add(&place, "arrived after it", "frames", far.received, "/proc/net/dev receive packets");
+        self.add_signed(&place, "remainder out", "frames", out.remainder(), "handed out minus arrived");
     }
 }
 
-/// The counters of one direction of a link, in the order of a packet's way.
+/// The counters of one direction of a link, in the order of a packet's path.
 pub(crate) fn of_direction(topology: &Topology, reading: &LinkReading, index: usize, way: Way) -> Vec<LedgerEntry> {
     let mut ledger = Book::default();
     ledger.add_direction(topology, reading, index, way);
     ledger.0
 }
 
-/// Which way a link is taken.
+/// The direction in which a link is used.
 pub(crate) fn arrow(way: Way) -> &'static str {
     match way {
         Way::Forward => "->",
@@ -169,7 +175,7 @@ pub(crate) fn arrow(way: Way) -> &'static str {
     }
 }
 
-/// What a flow is known by in every run: `udp 10.0.0.2 > 10.0.0.1:65432`, and `#2` for the second one alike.
+/// Name of a flow in every run: `udp 10.0.0.2 > 10.0.0.1:65432`, and `#2` for a second one with the same name.
 fn in_flow_words(flow: &FlowIdentity) -> String {
     let protocol = match flow.protocol {
         Some(6) => "tcp".to_owned(),

@@ -1,4 +1,4 @@
-//! The columns behind the fixed ones, the estimates with their intervals, and timelines.
+//! The columns after the fixed ones, the estimates with their intervals, and timelines.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl PathAccount<'_> {
         let share = share.map(|share| share.value);
         let of_session = |n: fn(&SessionReport) -> u64| sent.map(|_| session.map_or(0, n) as f64);
         let intended = self.times.as_ref().map(|times| times.intended.delays());
-        // Of datagrams it is known that they were lost, not late.
+        // Datagrams are known to be lost, not late.
         let by_datagrams = matches!(self.transport, Transport::Udp | Transport::QuicDatagram);
         let late = sent.filter(|_| !by_datagrams).zip(received);
         let censored = delays.zip(session).map(|(delays, session)| match late {
@@ -53,7 +53,7 @@ impl PathAccount<'_> {
         let direct = topology.links.iter().any(|link| link.direct);
         let looks = self.looks();
         let watched = self.measured.watched.as_ref();
-        // What the receiver's processor did in the window, or all of them.
+        // Activity of the receiver's CPU in the window, or of all CPUs.
         let processor = topology.nodes[topology.traffic.receivers[self.receiver]].processor;
         let activity = watched.and_then(|watched| watched.activity_of(processor));
         let time = activity.as_ref().map(Activity::time).filter(|time| !time.total().is_zero());
@@ -156,9 +156,9 @@ impl PathAccount<'_> {
             insert("mbit_per_s", throughput);
             insert("msgs_per_s", throughput.map(|rate| rate.times(1e6 / 8.0 / row.payload_bytes.max(1) as f64)));
         }
-        // Independent losses: only then is the share binomial. TCP loses nothing, it is late.
+        // Independent losses: only then is the share binomial. Over TCP messages are late, not lost.
         if let Some(sent) = self.sent.filter(|_| self.transport == Transport::Udp) {
-            // A full buffer loses in rows.
+            // A full buffer drops several datagrams in a row.
             let lost_in_rows = self.forward.queue + self.forward.backlog;
             let in_rows = self.host_drops() != Some(0) || lost_in_rows > 0 || !self.kernel_drops().is_empty();
             let share = binomial::share(self.delivered(), sent.sent).filter(|_| !in_rows);
@@ -172,7 +172,7 @@ impl PathAccount<'_> {
         estimates
     }
 
-    /// What was sampled over time: of messages the largest delays, and the level of the receiver's buffer.
+    /// Samples over time: the largest delays of messages, and the level of the receiver's buffer.
     pub(super) fn timelines(&self) -> Vec<Timeline> {
         if let Some(report) = self.bulk {
             return of_bulk(report);
@@ -180,7 +180,7 @@ impl PathAccount<'_> {
         let course = self.times.iter().map(|times| ("largest_delay_us", times.course.clone()));
         let point = |look: &Look| ((look.at.as_secs_f64() * 1e4).round() / 1e4, f64::from(look.level.bytes));
         let level: Vec<_> = self.looks().iter().map(point).collect();
-        let level = [("buffer_level_bytes", timelines::thinned(&level, MOST_POINTS))];
+        let level = [("buffer_level_bytes", timelines::thinned(&level, MAX_POINTS))];
         let all = course.chain(level).filter(|(_, points)| !points.is_empty());
         all.map(|(name, points)| Timeline { name: name.into(), points }).collect()
     }
@@ -204,14 +204,14 @@ fn throughput_of(bytes: u64, seconds: f64) -> Option<f64> {
     (seconds > 0.0).then(|| bytes as f64 * 8.0 / 1e6 / seconds)
 }
 
-/// Messages in a row that are missing, at most; `None`: the receiver could not keep track of all.
+/// Max messages missing in a row. `None`: the receiver could not keep track of all.
 fn longest_gap(session: &SessionReport, sent: u64) -> Option<f64> {
     let missing = session.numbers.missing(sent)?;
     let runs = missing.chunk_by(|a, b| a + 1 == *b).map(<[u64]>::len);
     Some(runs.max().unwrap_or(0) as f64)
 }
 
-/// Delays with every undelivered message taken at the least delay it can have: until the receiver gave up.
+/// Delays with every undelivered message counted with its min possible delay: until the receiver gave up.
 fn with_undelivered(
     delays: &Distribution,
     session: &SessionReport,
@@ -227,13 +227,13 @@ fn with_undelivered(
     delays
 }
 
-/// Throughput with its interval, Mbit/s; `None` where there are too few batches.
+/// Throughput with its interval, Mbit/s. `None`: too few batches.
 fn throughput(batch: Duration, batches: &[u64]) -> Option<Estimate> {
     let bits: Vec<f64> = batches.iter().map(|&bytes| bytes as f64 * 8.0 / 1e6).collect();
     intervals::batch_means(&bits, &vec![batch.as_secs_f64(); bits.len()])
 }
 
-/// Of a bulk transfer.
+/// The columns of a bulk transfer.
 fn of_bulk(report: &BulkReport) -> Vec<Timeline> {
     let (batch, mut timelines) = (report.batch.as_secs_f64(), Vec::new());
     if batch > 0.0 && !report.batches.is_empty() {
@@ -244,12 +244,12 @@ fn of_bulk(report: &BulkReport) -> Vec<Timeline> {
     let mut streams: BTreeMap<u32, Vec<&Sample>> = BTreeMap::new();
     report.samples.iter().for_each(|sample| streams.entry(sample.stream).or_default().push(sample));
     for (stream, samples) in streams {
-        let behind = if stream == 0 { String::new() } else { format!(" #{}", stream + 1) };
+        let suffix = if stream == 0 { String::new() } else { format!(" #{}", stream + 1) };
         let mut add = |name: &str, of: fn(&Sample) -> Option<f64>| {
             let point = |sample: &&Sample| Some((sample.at.as_secs_f64(), of(sample)?));
             let points: Vec<_> = samples.iter().filter_map(point).collect();
             if !points.is_empty() {
-                timelines.push(Timeline { name: format!("{name}{behind}"), points });
+                timelines.push(Timeline { name: format!("{name}{suffix}"), points });
             }
         };
         add("cwnd_bytes", |sample| Some(sample.congestion_window as f64));
@@ -260,18 +260,18 @@ fn of_bulk(report: &BulkReport) -> Vec<Timeline> {
     timelines
 }
 
-/// Messages sent a second, of the sending window; of a sender that fell behind, of the time until its last one left.
+/// Messages sent per second of the sending window; if the sender fell behind, of the time until its last one left.
 fn offered(sent: &SendReport) -> Option<f64> {
     let until_last = sent.last_send.zip(sent.first_send).map_or(0, |(last, first)| last.saturating_sub(first));
     let seconds = window_of(sent).as_secs_f64().max(until_last as f64 / 1e9);
     (sent.sent > 0 && seconds > 0.0).then(|| sent.sent as f64 / seconds)
 }
 
-/// From this part on a buffer counts as full: a datagram more may not fit.
+/// From this level on a buffer counts as full: another datagram may not fit.
 const NEARLY_FULL: f64 = 0.9;
 
-/// Points of a timeline that are kept.
-const MOST_POINTS: usize = 400;
+/// Max points of a timeline.
+const MAX_POINTS: usize = 400;
 
 #[cfg(test)]
 mod tests {

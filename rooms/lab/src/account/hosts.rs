@@ -1,9 +1,9 @@
-//! What a host's counters tell of datagrams that reached it and no program. A namespace has carried nothing but the cell's
-//! traffic, so that its counters began at 0.
+//! A host's counters of datagrams that reached it but no program. A namespace carries only the cell's traffic, so its
+//! counters began at 0.
 
 use weir_kernel::counters::Snmp;
 
-/// The counters of a host, by protocol and name; those that its kernel does not have are 0.
+/// The counters of a host, by protocol and name; 0 if its kernel lacks one.
 pub(super) fn counter(host: &Snmp) -> impl Fn(&str, &str) -> u64 {
     move |protocol: &str, name: &str| host.get(protocol, name).unwrap_or(0).unsigned_abs()
 }
@@ -13,37 +13,37 @@ fn of_udp(count: impl Fn(&str, &str) -> u64, name: &str) -> u64 {
     count("Udp", name) + count("Udp6", name)
 }
 
-/// Datagrams that reached the receiving host and no program: wrong checksums, full buffers, no such port.
+/// Datagrams that reached the receiving host but no program: wrong checksums, full buffers, no such port.
 pub(super) fn udp_lost(host: &Snmp) -> u64 {
     of_udp(counter(host), "InErrors") + of_udp(counter(host), "NoPorts")
 }
 
-/// Of these, those that found a socket's buffer full.
+/// Of these, those dropped because a socket's buffer was full.
 pub(super) fn buffer_overruns(host: &Snmp) -> u64 {
     of_udp(counter(host), "RcvbufErrors")
 }
 
-/// Of so many drops that a socket has counted, those for a wrong checksum: it counts them as it does those that it had no
-/// room for. Where several sockets share a host, no drop for want of room is taken for another.
+/// Of this many drops of a socket, those for a wrong checksum: the socket counts them together with those for a full
+/// buffer. If several sockets share a host, no drop for a full buffer is taken for the other kind.
 pub(super) fn wrong_checksums(drops: u64, count: impl Fn(&str, &str) -> u64) -> u64 {
     let both = |name: &str| of_udp(&count, name);
     both("InCsumErrors").min(drops.saturating_sub(both("RcvbufErrors") + both("MemErrors")))
 }
 
-/// What a node of this kind and name did not put together from fragments, a sentence; `None`: nothing.
+/// A sentence about the datagrams that this node could not reassemble. `None`: none.
 pub(super) fn not_reassembled(ipv4: bool, count: impl Fn(&str, &str) -> u64, kind: &str, name: &str) -> Option<String> {
     let (ip, high, time) = match ipv4 {
         true => ("Ip", "net.ipv4.ipfrag_high_thresh", "net.ipv4.ipfrag_time"),
         false => ("Ip6", "net.ipv6.ip6frag_high_thresh", "net.ipv6.ip6frag_time"),
     };
-    // Each that was given up is among those that failed (net/ipv4/ip_fragment.c, net/ipv6/reassembly.c).
+    // Each datagram that was given up is among the failed ones (net/ipv4/ip_fragment.c, net/ipv6/reassembly.c).
     let (whole, given_up) = (count(ip, "ReasmOKs"), count(ip, "ReasmTimeout"));
     let refused = count(ip, "ReasmFails").saturating_sub(given_up);
     (refused + given_up > 0).then(|| {
         format!(
-            "{kind} `{name}` put {whole} datagrams together from their fragments; {refused} fragments were dropped, as when the \
-             memory for them is full (raise it in {kind}s.{name}.setup: `sysctl -w {high}=67108864`), and {given_up} datagrams \
-             were given up: fragments of them had not come within {time}"
+            "{kind} `{name}` reassembled {whole} datagrams; {refused} fragments were dropped, for example because their memory \
+             was full (raise it in {kind}s.{name}.setup: `sysctl -w {high}=67108864`), and {given_up} datagrams were given up: \
+             fragments were missing after {time}"
         )
     })
 }
@@ -77,11 +77,9 @@ mod tests {
         assert_eq!(of_host(true, &[("Ip", "ReasmReqds", 6000), ("Ip", "ReasmOKs", 150)]), None);
         let full = [("Ip", "ReasmOKs", 3), ("Ip", "ReasmFails", 4102), ("Ip", "ReasmTimeout", 2)];
         let said = of_host(true, &full).unwrap();
-        assert!(said.starts_with("host `b` put 3 datagrams together from their fragments; 4100 fragments "), "{said}");
+        assert!(said.starts_with("host `b` reassembled 3 datagrams; 4100 fragments "), "{said}");
         assert!(said.contains("in hosts.b.setup: `sysctl -w net.ipv4.ipfrag_high_thresh="), "{said}");
-        assert!(
-            said.ends_with("and 2 datagrams were given up: fragments of them had not come within net.ipv4.ipfrag_time")
-        );
+        assert!(said.ends_with("and 2 datagrams were given up: fragments were missing after net.ipv4.ipfrag_time"));
         assert_eq!(of_host(false, &full), None);
         let six = of_host(false, &[("Ip6", "ReasmFails", 5)]).unwrap();
         assert!(six.contains("5 fragments") && six.contains("net.ipv6.ip6frag_high_thresh"), "{six}");

@@ -1,8 +1,8 @@
-//! What the kernels of hosts and routers dropped on a way: where a firewall, a route or a TTL ended it.
+//! Drops in the kernels of hosts and routers on a path: by a firewall, a route or a TTL.
 //!
-//! No counter is of drops by a firewall. But IP counts what it takes in, what it hands on and why it refuses the rest:
-//! what is left over, a filter of the namespace has dropped. Other packets than the traffic's are among these counts, so
-//! that no more is taken from them than is missing.
+//! No counter counts drops by a firewall. But IP counts what it receives, what it forwards and why it refuses the rest:
+//! a filter of the namespace has dropped the remainder. These counts include packets of other traffic, so at most the
+//! missing packets are taken from them.
 
 use weir_emulator::model::Way;
 use weir_kernel::counters::Snmp;
@@ -12,44 +12,44 @@ use super::report;
 use crate::network::LinkReading;
 use crate::topology::{Kind, Topology};
 
-/// Packets that ended in the kernel of a node.
+/// Packets dropped in the kernel of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KernelDrop {
     /// The host or router.
     pub(super) node: usize,
-    /// Why.
+    /// The cause.
     pub(super) cause: Cause,
-    /// How many.
+    /// Their number.
     pub(super) packets: u64,
 }
 
-/// Why a kernel drops a packet before any socket: as a place of the ledger, and by which counters it is known.
+/// Why a kernel drops a packet before any socket: a place in the ledger, and the counters that show it.
 pub(super) type Cause = (&'static str, &'static str);
 
-/// Between IP and the interface that it was to leave by.
+/// Between IP and the outgoing interface.
 const EGRESS: Cause =
-    ("dropped behind IP, sending (tc, nft egress)", "/proc/net/snmp OutRequests less /proc/net/dev transmit packets");
+    ("dropped after IP, sending (tc, nft egress)", "/proc/net/snmp OutRequests minus /proc/net/dev transmit packets");
 
 /// Between the interface and IP.
 const INGRESS: Cause =
-    ("dropped before IP (tc, XDP, nft ingress)", "/proc/net/dev receive packets less /proc/net/snmp InReceives");
+    ("dropped before IP (tc, XDP, nft ingress)", "/proc/net/dev receive packets minus /proc/net/snmp InReceives");
 
-/// Its TTL, or hop limit, ran out; or its IP header is malformed.
+/// Its TTL or hop limit expired, or its IP header is malformed.
 const TIME_TO_LIVE: Cause = ("TTL exceeded", "/proc/net/snmp InHdrErrors");
 
-/// No route leads on, or the address is nobody's.
+/// There is no route, or nobody has the address.
 const NO_ROUTE: Cause = ("no route", "/proc/net/snmp InAddrErrors, InNoRoutes, OutNoRoutes");
 
-/// It came by another interface than answers would leave by.
+/// It arrived on another interface than answers would use.
 const REVERSE_PATH: Cause = ("reverse path filter", "/proc/net/netstat IPReversePathFilter");
 
-/// A rule of nftables or iptables, or a route that refuses: what no counter tells.
+/// A rule of nftables or iptables, or a route that refuses: no counter shows it.
 const FIREWALL: Cause = (
     "firewall or another filter (nftables, iptables, a route that refuses)",
-    "/proc/net/snmp InReceives less what IP handed on or refused",
+    "/proc/net/snmp InReceives minus what IP forwarded or refused",
 );
 
-/// Counters of a node, and how many of what they count may be control (IGMP, MLD, ND), which hosts ignore as they like.
+/// Counters of a node, and how many of the counted packets may be control (IGMP, MLD, ND), which hosts may ignore.
 struct Counters<'a> {
     kernel: &'a Snmp,
     kind: Kind,
@@ -66,14 +66,14 @@ impl<'a> Counters<'a> {
             let port = &links[link].nodes[end];
             counters.received += port.received;
             counters.sent += port.sent + port.send_dropped;
-            // Of a direct link nobody knows.
+            // Unknown for a direct link.
             let towards = report(&links[link], if end == 0 { Way::Backward } else { Way::Forward });
             counters.control += towards.map_or(0, |direction| direction.ledger.control);
         }
         counters
     }
 
-    /// What they allow for of a family, by cause: packets for certain, and at most.
+    /// The drops of an address family that they allow, by cause: certain ones, and the max.
     fn drops(&self, ipv4: bool) -> Vec<(Cause, u64, u64)> {
         let count = counter(self.kernel);
         let both = |name: &str| count("Ip", name) + count("Ip6", name);
@@ -86,13 +86,13 @@ impl<'a> Counters<'a> {
         let no_route = own("InAddrErrors") + count(more, "InNoRoutes") + own("OutNoRoutes");
         let reverse_path = if ipv4 { count("TcpExt", "IPReversePathFilter") } else { 0 };
         let refused = time_to_live + no_route + reverse_path + own("InDiscards") + own("InTruncatedPkts");
-        // What IP took in and neither handed on nor refused for a reason that it counts.
+        // What IP received and neither forwarded nor refused for a reason that it counts.
         let filtered = own("InReceives").saturating_sub(own("InDelivers") + forwarded + refused);
         let ingress = self.received.saturating_sub(both("InReceives"));
-        // A router's own packets are few, and leave beside those that it forwards.
+        // A router's own packets are few, and leave along with the forwarded ones.
         let leaving = both("OutRequests") + if is_router { all_forwarded.iter().sum() } else { 0 };
         let egress = leaving.saturating_sub(self.sent);
-        // Some kernels count a packet as forwarded in front of the rules for it (net/ipv4/ip_forward.c).
+        // Some kernels count a packet as forwarded before the rules for it (net/ipv4/ip_forward.c).
         let [not_forwarded, egress] = if is_router { [egress, 0] } else { [0, egress] };
         let sure = |count: u64| count.saturating_sub(self.control);
         vec![
@@ -106,8 +106,8 @@ impl<'a> Counters<'a> {
     }
 }
 
-/// Packets of a family that are missing on a way, as far as the kernels of its nodes dropped so many: what their counters
-/// are sure of first, then what they allow for, where something is sure before anywhere else.
+/// Missing packets of an address family on a path that the kernels of its nodes dropped: first those that the counters
+/// are sure of, then those that they allow, starting where something is sure.
 pub(super) fn drops(
     missing: u64,
     ipv4: bool,
@@ -120,22 +120,22 @@ pub(super) fn drops(
     for node in nodes(topology, hops) {
         let Some(kernel) = &kernels[node] else { continue };
         let causes = Counters::of(node, topology, kernel, links).drops(ipv4);
-        allowed.extend(causes.into_iter().map(|(cause, sure, most)| (node, cause, sure, most)));
+        allowed.extend(causes.into_iter().map(|(cause, sure, max)| (node, cause, sure, max)));
     }
     apportion(missing, allowed)
 }
 
-/// Hands missing packets out over nodes and causes, each with how many it is sure of and how many it allows for.
+/// Distributes missing packets over nodes and causes, each with its certain and its max number.
 fn apportion(missing: u64, allowed: Vec<(usize, Cause, u64, u64)>) -> Vec<KernelDrop> {
     let mut left = missing;
-    let mut take = |most: u64| {
-        let taken = most.min(left);
+    let mut take = |max: u64| {
+        let taken = max.min(left);
         left -= taken;
         taken
     };
     let mut drops = Vec::new();
-    for (node, cause, sure, most) in allowed {
-        drops.push((KernelDrop { node, cause, packets: take(sure) }, most - sure));
+    for (node, cause, sure, max) in allowed {
+        drops.push((KernelDrop { node, cause, packets: take(sure) }, max - sure));
     }
     for sure in [true, false] {
         for (drop, more) in drops.iter_mut().filter(|(drop, _)| (drop.packets > 0) == sure) {
@@ -147,19 +147,19 @@ fn apportion(missing: u64, allowed: Vec<(usize, Cause, u64, u64)>) -> Vec<Kernel
     drops.into_iter().map(|(drop, _)| drop).filter(|drop| drop.packets > 0).collect()
 }
 
-/// The most that a router can have dropped, of both families.
+/// Max drops of a router, of both families.
 pub(super) fn most_drops(node: usize, topology: &Topology, kernel: &Snmp, links: &[LinkReading]) -> u64 {
     let counters = Counters::of(node, topology, kernel, links);
-    [true, false].into_iter().flat_map(|ipv4| counters.drops(ipv4)).map(|(_, _, most)| most).sum()
+    [true, false].into_iter().flat_map(|ipv4| counters.drops(ipv4)).map(|(_, _, max)| max).sum()
 }
 
-/// Messages of ICMP that a node sent by itself: it has not taken them in.
+/// ICMP messages that a node sent by itself, without receiving them.
 pub(super) fn own_messages(kernel: &Snmp) -> u64 {
     let count = counter(kernel);
     ["OutTimeExcds", "OutDestUnreachs"].into_iter().map(|name| count("Icmp", name) + count("Icmp6", name)).sum()
 }
 
-/// Hosts and routers on a way, its ends included, in order.
+/// Hosts and routers on a path, its ends included, in order.
 pub(super) fn nodes(topology: &Topology, hops: &[(usize, Way)]) -> Vec<usize> {
     let near = |&(link, way): &(usize, Way)| topology.links[link].ends[way as usize];
     let last = hops.last().map(|&(link, way)| topology.links[link].ends[1 - way as usize]);
@@ -175,7 +175,7 @@ mod tests {
     fn what_no_counter_allows_for_stays_missing() {
         let kernel = Snmp::default();
         let counters = Counters { kernel: &kernel, kind: Kind::Host, received: 0, sent: 0, control: 0 };
-        let allowed = counters.drops(true).into_iter().map(|(cause, sure, most)| (0, cause, sure, most));
+        let allowed = counters.drops(true).into_iter().map(|(cause, sure, max)| (0, cause, sure, max));
         assert!(apportion(19, allowed.collect()).is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! What became of every message: what is missing behind all that was counted, and what came although nobody sent it.
+//! The balance of all messages: what is missing after all counters, and what arrived without being sent.
 
 use weir_traffic::Transport;
 
@@ -10,24 +10,24 @@ use crate::cell::Measured;
 use crate::scenario::Mode;
 use crate::topology::Flow;
 
-/// Messages that are missing, or are too many.
+/// Messages that are missing or extra.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Balance {
-    /// Sent, and neither received nor lost at an end or a link.
+    /// Sent, but neither received nor lost at an end or on a link.
     pub(super) missing: u64,
-    /// Copies that no link made: at least so many.
+    /// Copies that no link made; a lower bound.
     pub(super) copies: u64,
-    /// Datagrams of others, which nobody of ours sent.
+    /// Datagrams that our senders did not send.
     pub(super) others: u64,
 }
 
 impl Balance {
-    /// Of what was sent and copied by links, what came a second time, what was of nobody we know, and all that came or was
-    /// lost where it is counted, these two included.
+    /// Compares sent messages and the links' copies with duplicates, unknown datagrams, and all that was received or
+    /// lost at a counter (duplicates and unknown ones included).
     fn of(sent: u64, copied: u64, again: u64, foreign: u64, ended: u64) -> Self {
         let copies = again.saturating_sub(copied);
         let begun = sent + copied + copies;
-        // What is of nobody we know may be ours all the same, with a header that a link has altered.
+        // Unknown datagrams may be ours, with a header that a link has altered.
         let more = ended.saturating_sub(begun);
         let others = more.min(foreign);
         Self { missing: begun.saturating_sub(ended), copies: copies + more - others, others }
@@ -35,11 +35,11 @@ impl Balance {
 }
 
 impl PathAccount<'_> {
-    /// What neither an end nor a link accounts for, of messages over UDP; `None` where that cannot be told.
+    /// Messages over UDP that neither an end nor a link accounts for. `None`: it cannot be determined.
     pub(super) fn balance(&self) -> Option<Balance> {
         let is_known = self.transport == Transport::Udp && self.why_unknown().is_none();
         let (sent, received) = self.sent.zip(self.received).filter(|_| is_known)?;
-        // Datagrams that came to the receiver's host and that nobody took.
+        // Datagrams that reached the receiver's host and that no program took.
         let untaken = self.host_drops().or(received.socket_drops.map(|drops| drops + received.late_drops))?;
         let arrived: u64 = received.sessions.iter().map(|s| s.delivered + s.duplicates + s.stale).sum();
         let again = received.sessions.iter().map(|s| s.duplicates).sum();
@@ -47,8 +47,8 @@ impl PathAccount<'_> {
         Some(Balance::of(sent.sent, self.forward.duplicated, again, received.foreign, ended))
     }
 
-    /// Packets that ended in the kernels of hosts and routers on the way, before any socket: as many as are missing and
-    /// their counters allow for.
+    /// Packets dropped in the kernels of hosts and routers on the way, before any socket: as many as are missing and as
+    /// their counters allow.
     pub(super) fn kernel_drops(&self) -> Vec<KernelDrop> {
         let Measured { topology, kernels, links, .. } = self.measured;
         let missing = self.balance().map_or(0, |balance| balance.missing);
@@ -56,13 +56,13 @@ impl PathAccount<'_> {
         kernels::drops(missing, ipv4, topology, &self.path.forward, kernels, links)
     }
 
-    /// Messages that no counter accounts for. `None` where that cannot be told, see [`Self::why_unknown`].
+    /// Messages that no counter accounts for. `None`: it cannot be determined, see [`Self::why_unknown`].
     pub(super) fn unexplained_messages(&self) -> Option<i64> {
         let dropped: u64 = self.kernel_drops().iter().map(|drop| drop.packets).sum();
         Some(self.balance()?.missing as i64 - dropped as i64)
     }
 
-    /// Why nobody can tell what became of every message; `None`: the account can be closed.
+    /// Why the ledger cannot be closed. `None`: it can.
     pub(super) fn why_unknown(&self) -> Option<&'static str> {
         let Measured { topology, load, .. } = self.measured;
         let (traffic, forward) = (&self.cell.scenario.traffic, &self.forward);
@@ -71,21 +71,21 @@ impl PathAccount<'_> {
         let joined = traffic.mode == Mode::Bulk && forward.frames + forward.backlog > 0
             || traffic.batch.is_some() && forward.unread > 0;
         if self.bulk.is_some() {
-            Some("iperf3 counts neither its warm-up nor what still waits in a queue when it ends")
+            Some("iperf3 counts neither its warm-up nor what is still queued when it ends")
         } else if arrivals::longest(&self.cell.scenario, traffic) + headers > longest {
-            Some("messages are larger than the path's MTU: fragments are not followed")
+            Some("messages are larger than the path's MTU: fragments are not tracked")
         } else if forward.in_flight > 0 {
-            Some("packets were still under way when the counters were read")
+            Some("packets were still in flight when the counters were read")
         } else if load.is_some() && forward.duplicated + forward.emulator + forward.unread > 0 {
             Some("copies and drops of the emulator are counted together with those of the load")
         } else if joined {
-            Some("what the emulator could not take is counted in frames, and a frame may hold many datagrams")
+            Some("the emulator counts what it could not take in frames, which may hold many datagrams")
         } else {
             None
         }
     }
 
-    /// Whether datagrams to the receiving host are all of the measured traffic.
+    /// Whether all datagrams to the receiving host are the measured traffic.
     pub(super) fn has_host_for_itself(&self) -> bool {
         let Measured { topology, load, .. } = self.measured;
         let receiver = topology.traffic.receivers[self.receiver];
@@ -94,7 +94,7 @@ impl PathAccount<'_> {
         !(load.is_some() && datagrams && topology.load.as_ref().is_some_and(ends_here))
     }
 
-    /// Which hosts and routers on the way could not put datagrams together, a sentence each.
+    /// Hosts and routers on the way that could not reassemble datagrams, one sentence each.
     pub(super) fn what_was_not_put_together(&self) -> Vec<String> {
         let Measured { topology, kernels, .. } = self.measured;
         let ipv4 = topology.traffic.destination.is_ipv4();
@@ -105,24 +105,21 @@ impl PathAccount<'_> {
         kernels::nodes(topology, &self.path.forward).into_iter().filter_map(words).collect()
     }
 
-    /// What hosts and routers dropped and copied, a sentence each.
+    /// What hosts and routers dropped and copied, one sentence each.
     pub(super) fn what_kernels_did(&self) -> Vec<String> {
         let place = |KernelDrop { node, cause, packets }: &KernelDrop| {
             let node = &self.measured.topology.nodes[*node];
-            format!("{packets} datagrams ended on {} `{}`: {}", node.kind, node.name, cause.0)
+            format!("{packets} datagrams were dropped on {} `{}`: {}", node.kind, node.name, cause.0)
         };
-        let mut told: Vec<String> = self.kernel_drops().iter().map(place).collect();
+        let mut remarks: Vec<String> = self.kernel_drops().iter().map(place).collect();
         let Balance { copies, others, .. } = self.balance().unwrap_or_default();
         if copies > 0 {
-            told.push(format!(
-                "more arrived than was sent: {copies} copies that no link made were made on the way (a host or router that \
-                 duplicates)"
-            ));
+            remarks.push(format!("more arrived than was sent: a host or router made {copies} copies"));
         }
         if others > 0 {
-            told.push(format!("more arrived than was sent: {others} datagrams are of others"));
+            remarks.push(format!("more arrived than was sent: {others} datagrams came from other senders"));
         }
-        told
+        remarks
     }
 }
 

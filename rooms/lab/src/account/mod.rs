@@ -1,4 +1,4 @@
-//! From counters to a record: the ledger of a cell, its columns, and whether it can be trusted.
+//! From counters to a record: the ledger of a cell, its columns, and whether it is valid.
 
 mod book;
 mod columns;
@@ -40,7 +40,8 @@ use crate::sweep::Cell;
 use crate::topology::{Kind, Path, Topology};
 use crate::validity::Conduct;
 
-/// The records of one cell: one a receiver. Of a list of them, each has its name behind that of the cell: `5%@viewer`.
+/// The records of one cell: one per receiver. With a list of receivers, each has its name after the cell's:
+/// `5%@viewer`.
 pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record> {
     (0..measured.topology.traffic.receivers.len()).map(|receiver| record(cell, repeat, measured, receiver)).collect()
 }
@@ -68,7 +69,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     }
     let failed = measured.programs.values().flatten().find(|program| program.failed);
     let disturbed = match failed.and_then(|program| program.remark.clone()) {
-        // Nothing that a program printed before it failed shows anything, counts included.
+        // Output of a program from before its failure is no evidence, counts included.
         Some(why) => {
             use Statistic::{Counter, Max, Mean, P50, P99, P999, Rate};
             [Rate, Mean, P50, P99, P999, Max, Counter].map(|statistic| (statistic, why.clone())).into()
@@ -76,7 +77,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         None => naming_statistics(&account.stood.doubts(measured, &cell.scenario, &account.conduct)),
     };
     row.valid &= failed.is_none();
-    // Where no delay was measured none is wrong.
+    // Without measured delays none can be wrong.
     let voids = [Statistic::Rate, Statistic::Mean, Statistic::P99];
     let voids = if account.delays.is_some() { &voids[..] } else { &voids[..1] };
     let why: BTreeSet<&String> = voids.iter().filter_map(|statistic| disturbed.get(statistic)).collect();
@@ -102,7 +103,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     }
 }
 
-/// Each reason with all statistics that are not believed for it, so that it is said once.
+/// Each reason with all statistics that it makes invalid, so that it appears once.
 fn naming_statistics(doubts: &BTreeMap<Statistic, String>) -> BTreeMap<Statistic, String> {
     let named = |why: &String| {
         let those = doubts.iter().filter(|(_, other)| *other == why);
@@ -112,42 +113,42 @@ fn naming_statistics(doubts: &BTreeMap<Statistic, String>) -> BTreeMap<Statistic
     doubts.iter().map(|(statistic, why)| (*statistic, named(why))).collect()
 }
 
-/// All that is known about one receiver and the way to it, filled once.
+/// All data about one receiver and the path to it, computed once.
 struct PathAccount<'a> {
     measured: &'a Measured<'a>,
     cell: &'a Cell,
     transport: Transport,
-    /// Which of the receivers.
+    /// Index of the receiver.
     receiver: usize,
-    /// The way to it and back.
+    /// The path to it and back.
     path: &'a Path,
-    /// Of messages: what its sender, its receiver and the session of ours say, and the delays of all that arrived.
+    /// Messages: the reports of its sender, its receiver and our session, and all delays.
     sent: Option<&'a SendReport>,
     received: Option<&'a ReceiveReport>,
     session: Option<&'a SessionReport>,
     delays: Option<&'a Distribution>,
-    /// Of single messages, if any arrived.
+    /// Results from single messages, if any arrived.
     times: Option<Times>,
     bulk: Option<&'a BulkReport>,
     forward: PathTotals,
     backward: PathTotals,
     stood: Stood,
-    /// What its statistics are judged by.
+    /// The basis for judging its statistics.
     conduct: Conduct,
 }
 
-/// What the directions of a way through the network add up to.
+/// The sums over the link directions of a path.
 #[derive(Default)]
 struct PathTotals {
     planned: u64,
     queue: u64,
     /// Packets (frames, where only frames were counted) the emulator or an interface could not carry.
     emulator: u64,
-    /// Of these, frames that were counted unseen.
+    /// Of these, frames that were counted without being parsed.
     frames: u64,
-    /// Frames that the emulator had not got to.
+    /// Frames still unread in the emulator's sockets.
     unread: u64,
-    /// On direct links: frames that found the backlog of a processor full (net.core.netdev_max_backlog).
+    /// On direct links: frames dropped because a CPU's backlog was full (net.core.netdev_max_backlog).
     backlog: u64,
     duplicated: u64,
     in_flight: u64,
@@ -158,14 +159,14 @@ impl PathTotals {
         let mut totals = PathTotals::default();
         for &(index, way) in hops {
             let link = &measured.links[index];
-            // A full backlog behind a veth (net.core.netdev_max_backlog): dropped on its way to what is behind it.
+            // A full backlog after a veth (net.core.netdev_max_backlog): dropped before the next node.
             let dropped_before = link.nodes[way as usize].send_dropped;
             let Some(report) = report(link, way) else {
                 totals.backlog += dropped_before;
                 continue;
             };
             let ledger = &report.ledger;
-            // Beside a load those of the measured traffic alone.
+            // Next to a load, only those of the measured traffic.
             let own = report.drops.iter().filter(|flow| is_own(cell, measured, &flow.identity));
             let (planned, queue) = match measured.load {
                 None => (ledger.lost, ledger.queue_dropped),
@@ -183,13 +184,13 @@ impl PathTotals {
         totals
     }
 
-    /// Packets, as far as frames are packets.
+    /// Packets, if frames are packets.
     fn dropped(&self) -> u64 {
         self.planned + self.queue + self.emulator + self.unread + self.backlog
     }
 }
 
-/// Whether a flow is the measured traffic's, there or back.
+/// Whether a flow belongs to the measured traffic, in either direction.
 fn is_own(cell: &Cell, measured: &Measured<'_>, flow: &FlowIdentity) -> bool {
     let (traffic, destination) = (&cell.scenario.traffic, measured.topology.traffic.destination);
     let protocol = if traffic.transport == Transport::Tcp { 6 } else { 17 };
@@ -239,14 +240,14 @@ impl<'a> PathAccount<'a> {
             queue_drops: self.forward.queue,
             socket_drops: self.socket_drops(),
             emulator_drops: self.forward.emulator,
-            // One that was stopped is a shorter one.
+            // A stopped cell counts as a shorter one.
             valid: true,
             ..Row::default()
         };
         match (self.sent, self.bulk) {
             (Some(sent), _) => self.row_of_messages(row, sent),
             (_, Some(report)) => self.row_of_bulk(row, report),
-            // What programs send is not known, nor what nodes take in or copy: the links alone close.
+            // What programs send, and what nodes consume or copy, is unknown: only the links' ledgers close.
             _ => Row {
                 by_programs: true,
                 duration_s: topology.window.as_secs_f64(),
@@ -258,7 +259,7 @@ impl<'a> PathAccount<'a> {
 
     fn row_of_messages(&self, row: Row, sent: &SendReport) -> Row {
         let (delivered, of_udp) = (self.delivered(), self.transport == Transport::Udp);
-        // Of one that was stopped the planned window is no measure.
+        // For a stopped cell the planned window does not count.
         let stopped = self.times.as_ref().filter(|_| sent.stopped).and_then(|times| times.in_window);
         let in_window = stopped.or(self.session.map(|session| session.in_window)).unwrap_or(0);
         let window = window_of(sent).as_secs_f64();
@@ -313,18 +314,18 @@ impl<'a> PathAccount<'a> {
         Some(self.delays?.quantile_us(quantile)?.value)
     }
 
-    /// Datagrams that reached the receiving host and no program; `None` where another's are among them.
+    /// Datagrams that reached the receiving host but no program. `None`: other senders' are among them.
     fn host_drops(&self) -> Option<u64> {
         self.host().filter(|_| self.has_host_for_itself()).map(hosts::udp_lost)
     }
 
-    /// Of what the receiver's socket has dropped, datagrams with a wrong checksum.
+    /// Of the drops of the receiver's socket, datagrams with a wrong checksum.
     fn wrong_checksums(&self) -> u64 {
         let drops = self.received.and_then(|received| received.socket_drops);
         drops.zip(self.host()).map_or(0, |(drops, host)| wrong_checksums(drops, counter(host)))
     }
 
-    /// Datagrams that the receiver's socket had no room for, as far as it can be told: iperf3's are those of its host.
+    /// Datagrams that the receiver's socket had no room for, if known: for iperf3 those of its host.
     fn socket_drops(&self) -> Option<u64> {
         if self.bulk.is_some() && self.transport == Transport::Udp {
             return self.host_drops().and(self.host()).map(buffer_overruns);
@@ -332,7 +333,7 @@ impl<'a> PathAccount<'a> {
         Some(self.received?.socket_drops? - self.wrong_checksums())
     }
 
-    /// Frames that went missing between two counters of the same place, anywhere in the network, either way; and what
+    /// Frames missing between two counters of the same place, anywhere in the network, in either direction; and what
     /// the emulator's own ledgers leave over.
     fn unexplained_frames(&self) -> i64 {
         let Measured { topology, links, kernels, .. } = self.measured;
@@ -346,7 +347,7 @@ impl<'a> PathAccount<'a> {
         joints.chain(ledgers).sum()
     }
 
-    /// By how much the emulator was late, over all links and both ways.
+    /// Lateness of the emulator, over all links and both directions.
     fn lateness(&self) -> Distribution {
         let mut all = Distribution::new();
         let directions = self.measured.links.iter().flat_map(directions);
@@ -354,7 +355,7 @@ impl<'a> PathAccount<'a> {
         all
     }
 
-    /// What else a reader must know.
+    /// Further remarks.
     fn remarks(&self, row: &Row) -> Vec<String> {
         let Measured { network, links, load, .. } = self.measured;
         let mut remarks = Vec::new();
@@ -383,9 +384,9 @@ impl<'a> PathAccount<'a> {
         let overrun = sum(|report| report.ledger.socket_dropped_frames);
         let unread = sum(|report| report.ledger.unread_frames);
         let (wrong, buffer) = (self.wrong_checksums(), network.receive_buffer() / 1000);
-        let unclear = self.why_unknown().unwrap_or("another's datagrams are counted with them");
+        let unclear = self.why_unknown().unwrap_or("datagrams of other senders are counted with them");
         for (is, remark) in [
-            (self.bulk.is_some_and(|report| report.connected == 0), "no connection came up: 0 Mbit/s".into()),
+            (self.bulk.is_some_and(|report| report.connected == 0), "no connection was established: 0 Mbit/s".into()),
             (
                 overrun > 0,
                 format!(
@@ -398,10 +399,10 @@ impl<'a> PathAccount<'a> {
                     "{unread} frames waited at the emulator, unread, when the counters were read: it got too little CPU time"
                 ),
             ),
-            (wrong > 0, format!("{wrong} datagrams came with a wrong checksum, and were dropped for that")),
+            (wrong > 0, format!("{wrong} datagrams were dropped for a wrong checksum")),
             (
                 self.measured.traffic.stopped,
-                "stopped before its window was over: its values are of the time before".into(),
+                "stopped before its window was over: its values cover the time before".into(),
             ),
             (row.unexplained.is_none(), format!("{unclear}: unexplained is unknown")),
         ] {
@@ -419,19 +420,19 @@ impl<'a> PathAccount<'a> {
         remarks
     }
 
-    /// The queues on the way that dropped something, by their links.
+    /// The queues on the path that dropped packets, by link.
     fn full_queues(&self) -> Vec<String> {
         let dropped = |&(index, way): &(usize, Way)| {
             let dropped = report(&self.measured.links[index], way)?.ledger.queue_dropped;
             let rate = self.measured.topology.rate_mbit(&[(index, way)]);
             let rate = rate.map(|rate| format!(" ({} Mbit/s)", format::short(rate))).unwrap_or_default();
             let name = &self.measured.topology.links[index].name;
-            (dropped > 0).then(|| format!("{dropped} packets were lost in the queue of link `{name}`{rate}"))
+            (dropped > 0).then(|| format!("{dropped} packets were dropped in the queue of link `{name}`{rate}"))
         };
         self.path.forward.iter().filter_map(dropped).collect()
     }
 
-    /// Whether a sender could not do what it should.
+    /// Whether a sender could not keep its schedule.
     fn behind_schedule(&self, sent: &SendReport) -> Option<String> {
         let traffic = &self.cell.scenario.traffic;
         let (last, window) = (sent.last_send?, sent.window.filter(|_| !sent.stopped)?);
@@ -443,12 +444,12 @@ impl<'a> PathAccount<'a> {
         (scheduled && late > BEHIND || traffic.batch.is_some() && missing > 0).then(|| {
             let late = late as f64 / 1e9;
             format!(
-                "{LATE_SENDER} its schedule: its last message left {late:.1} s after the window, {missing} of {planned} never did"
+                "{LATE_SENDER} its schedule: its last message left {late:.1} s after the window, {missing} of {planned} were not sent"
             )
         })
     }
 
-    /// Bits of a message that arrived, on average.
+    /// Mean bits of a received message.
     fn message_bits(&self) -> f64 {
         let planned = arrivals::is_planned(&self.cell.scenario.traffic);
         let session = self.session.filter(|session| planned && session.delivered > 0);
@@ -457,7 +458,7 @@ impl<'a> PathAccount<'a> {
     }
 }
 
-/// What a file of messages does not have of those of a session, since memory did not allow for it.
+/// What a messages file lacks of a session because of the memory limit.
 fn lacks(sent: &SendReport, session: &SessionReport) -> Option<String> {
     let rows = sent.departures.len() as u64;
     let (unlisted, untimed) = (sent.sent.saturating_sub(rows), session.delivered - session.flights.len() as u64);
@@ -467,7 +468,7 @@ fn lacks(sent: &SendReport, session: &SessionReport) -> Option<String> {
     (!lacking.is_empty()).then(|| format!("{MESSAGES_LACK} {}", lacking.join(", and ")))
 }
 
-/// The time in which was sent.
+/// The time of sending.
 fn window(measured: &Measured<'_>) -> Window {
     let Facts { sent, bulk, .. } = &measured.traffic;
     let of_bulk = || bulk.as_ref().map(|bulk| (bulk.window, bulk.used));
@@ -477,8 +478,8 @@ fn window(measured: &Measured<'_>) -> Window {
     Window { start, end: start + nanos(used).max(1) }
 }
 
-/// What rates are over: the sending window as planned, whether or not something was sent throughout, and whatever left behind
-/// it; of one that was stopped the time until then.
+/// The time that rates are over: the planned sending window, even with pauses or late messages; for a stopped cell the
+/// time until then.
 fn window_of(sent: &SendReport) -> Duration {
     match sent.window {
         Some(window) if !sent.stopped => Duration::from_nanos(window.end.saturating_sub(window.start)),
@@ -486,10 +487,10 @@ fn window_of(sent: &SendReport) -> Duration {
     }
 }
 
-/// So much later than the window a schedule may end, ns.
+/// How much later than the window a schedule may end, ns.
 const BEHIND: u64 = 100_000_000;
 
-/// The emulator's account of one way; `None`: a direct link.
+/// The emulator's ledger of one direction. `None`: a direct link.
 pub(crate) fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {
     let emulated = link.emulated.as_ref()?;
     Some(match way {
@@ -498,14 +499,14 @@ pub(crate) fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {
     })
 }
 
-/// The emulator's accounts of a link, both ways; none of a direct link.
+/// The emulator's ledgers of a link, both directions; none for a direct link.
 fn directions(link: &LinkReading) -> impl Iterator<Item = &DirectionReport> {
     [Way::Forward, Way::Backward].into_iter().filter_map(|way| report(link, way))
 }
 
-/// Frames that a router or a switch took in and did not hand out, or made up. Switches know where every host is; only
-/// those that copy for the receivers of a group hand out more. What the kernel of a router dropped is explained as far as its
-/// counters allow for it; and what it handed out beyond what it took in are copies.
+/// Frames that a router or a switch received and did not forward, or created. Switches know where every host is; only
+/// those that copy for the receivers of a group send more. Drops of a router's kernel are explained as far as its
+/// counters allow; what it sends beyond what it received are copies.
 fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading], kernels: &[Option<Snmp>]) -> i64 {
     let unexplained = |(node, kernel): (usize, &Option<Snmp>)| {
         let ends = topology.ends_at(node);
@@ -514,7 +515,7 @@ fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading], kernels: &[O
         let (sent, received) = ports.fold((0, 0), |sum, port| (sum.0 + port.0, sum.1 + port.1));
         let missing = received as i64 - sent as i64;
         match (topology.nodes[node].kind, kernel) {
-            // Each drop may have been answered; how often is limited.
+            // Each drop may have been answered, at a limited rate.
             (Kind::Router, Some(kernel)) => {
                 let explained = kernels::most_drops(node, topology, kernel, links) as i64;
                 (missing + kernels::own_messages(kernel) as i64 - explained).max(0)

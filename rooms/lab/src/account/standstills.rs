@@ -1,4 +1,4 @@
-//! How the machine stood still while a cell ran, as far as it concerns one path.
+//! Standstills of the machine during a cell, as far as they concern one path.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use crate::scenario::{Mode, Scenario};
 use crate::topology::Path;
 use crate::validity::Conduct;
 
-/// Of the processors, and of the emulator on the path's links, there and back.
+/// Those of the CPUs, and of the emulator on the path's links, in both directions.
 pub(super) struct Stood {
     window: Window,
     all: Vec<Standstill>,
-    /// Those that are not listed.
+    /// Number of those that are not listed.
     more: u64,
 }
 
@@ -40,7 +40,7 @@ impl Stood {
         Stood { window: window(measured), all, more }
     }
 
-    /// As a record has it.
+    /// The same for a record.
     pub(super) fn record(&self) -> Standstills {
         let rounded = |value: f64, to: f64| (value * to).round() / to;
         let entry = |s: &Standstill| record::Standstill {
@@ -49,15 +49,15 @@ impl Stood {
             place: s.place.clone(),
         };
         let all: Vec<_> = self.all.iter().map(entry).collect();
-        let list: Vec<_> = timelines::longest(&all, MOST_LISTED).into_iter().cloned().collect();
+        let list: Vec<_> = timelines::longest(&all, MAX_LISTED).into_iter().cloned().collect();
         let more = (all.len() - list.len()) as u64 + self.more;
         let resolution_ms = Machine::RESOLUTION.as_secs_f64() * 1e3;
         Standstills { origin_ns: self.window.start, resolution_ms, list, more }
     }
 
-    /// What the cell's statistics are judged by.
+    /// The basis for judging the cell's statistics.
     pub(super) fn conduct(&self, scenario: &Scenario, delays: Option<&Distribution>) -> Conduct {
-        // Bulk sends as much as goes through, which makes the emulator late: that is the limit, not a standstill.
+        // Bulk sends as much as it can, which makes the emulator late: that is the limit, not a standstill.
         let is_bulk = scenario.traffic.mode == Mode::Bulk;
         let counts = |stood: &&Standstill| !is_bulk || !stood.place.ends_with(['>', '-']);
         let mut standstills = BTreeMap::<_, Vec<f64>>::new();
@@ -77,7 +77,7 @@ impl Stood {
         }
     }
 
-    /// Which statistics are not believed, and why.
+    /// The statistics that are not valid, and why.
     pub(super) fn doubts(
         &self,
         measured: &Measured<'_>,
@@ -93,22 +93,24 @@ impl Stood {
         };
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let planned = scenario.run.duration.duration().as_secs_f64();
-        if measured.traffic.stopped && conduct.window_s < LEAST_USED * planned {
-            let why = format!("stopped after {:.1} s of {planned} s: too short to tell", conduct.window_s);
+        if measured.traffic.stopped && conduct.window_s < MIN_USED * planned {
+            let why = format!("stopped after {:.1} s of {planned} s: too short to judge", conduct.window_s);
             doubt(&[Rate, Mean, P50, P99, P999, Max], why);
         }
         let (foreign, own) = (measured.foreign, 1.0 - measured.idle - measured.foreign);
         if scenario.traffic.mode == Mode::Bulk || measured.load.is_some() {
             if foreign > scenario.run.max_foreign.fraction() && measured.idle < LEFT_OVER {
-                let (foreign, most) = (percent(foreign), scenario.run.max_foreign);
+                let (foreign, max) = (percent(foreign), scenario.run.max_foreign);
                 doubt(
                     &[Rate],
-                    format!("others took {foreign} of the processors, and none was left (run.max_foreign is {most})"),
+                    format!(
+                        "other programs used {foreign} of the CPUs, and none was left over (run.max_foreign is {max})"
+                    ),
                 );
             }
-        } else if own > MOST_OWN {
-            // Neither heartbeats nor the emulator are late then: they run before messages.
-            let why = format!("the lab took {} of the processors: run fewer cells at once (--jobs)", percent(own));
+        } else if own > MAX_OWN {
+            // Heartbeats and the emulator are not late then: they run before messages.
+            let why = format!("the lab used {} of the CPUs: run fewer cells at once (--jobs)", percent(own));
             doubt(&[Mean, P50, P99, P999, Max], why);
         }
         doubts
@@ -119,14 +121,14 @@ fn seconds(time: Nanos) -> f64 {
     time as f64 / 1e9
 }
 
-/// Of a cell that was stopped: from this part of its time on it is a shorter one.
-const LEAST_USED: f64 = 0.1;
+/// From this part of its time on a stopped cell counts as a shorter one.
+const MIN_USED: f64 = 0.1;
 
-/// From this share of the processors on messages wait for the lab.
-const MOST_OWN: f64 = 0.9;
+/// From this share of the CPUs on messages wait for the lab.
+const MAX_OWN: f64 = 0.9;
 
-/// As long as so much of the processors is left over, what others take is missing nowhere.
+/// With this much of the CPUs left over, other programs take nothing from the lab.
 const LEFT_OVER: f64 = 0.25;
 
-/// Standstills that a record lists, the longest ones.
-const MOST_LISTED: usize = 500;
+/// Max standstills in a record: the longest ones.
+const MAX_LISTED: usize = 500;

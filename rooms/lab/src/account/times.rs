@@ -1,4 +1,4 @@
-//! What the times of single messages say.
+//! Results from the times of single messages.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use weir_program::clock::Nanos;
 use weir_stats::DelayRecorder;
 use weir_traffic::{Flight, SessionReport, Window};
 
-/// Of the messages of a session that are kept one by one.
+/// Results from the messages of a session that are kept one by one.
 pub(super) struct Times {
-    /// Delays from the time at which messages were due.
+    /// Delays from the due times of messages.
     pub(super) intended: DelayRecorder,
-    /// Messages that arrived while was sent; `None`: not all are kept.
+    /// Messages that arrived during sending. `None`: not all are kept.
     pub(super) in_window: Option<u64>,
     /// The largest delay of each part of the window: its end (s), and the delay (us).
     pub(super) course: Vec<(f64, f64)>,

@@ -1,11 +1,11 @@
-//! What the kernel was seen to do with the datagrams of one receiver.
+//! Traced actions of the kernel on the datagrams of one receiver.
 
 use weir_trace::{Drop, SocketTrace};
 
 use super::PathAccount;
 
 impl PathAccount<'_> {
-    /// Drops on the way to this receiver: on its host, and on whatever is no other receiver's. `None`: not traced.
+    /// Drops on the way to this receiver: on its host, and wherever no other receiver is meant. `None`: not traced.
     pub(super) fn traced_drops(&self) -> Option<Vec<&Drop>> {
         let others = self.measured.topology.traffic.receivers.iter().enumerate();
         let others = others.filter(|(index, _)| *index != self.receiver);
@@ -14,7 +14,7 @@ impl PathAccount<'_> {
         Some(trace.drops.iter().filter(|drop| !others.contains(&drop.namespace)).collect())
     }
 
-    /// What its socket took and gave; `None`: not traced.
+    /// Datagrams that its socket received and delivered. `None`: not traced.
     pub(super) fn traced_socket(&self) -> Option<&SocketTrace> {
         let host = self.namespace(self.measured.topology.traffic.receivers[self.receiver])?;
         let port = self.cell.scenario.traffic.port;
@@ -22,10 +22,11 @@ impl PathAccount<'_> {
         sockets.iter().find(|socket| socket.namespace == host && socket.port == port)
     }
 
-    /// Why the trace cannot be believed to the last datagram, or is not there.
+    /// Why the trace is incomplete or missing.
     pub(super) fn trace_remarks(&self) -> Vec<String> {
         let missed = self.measured.trace.as_ref().map_or(0, |trace| trace.missed.total());
-        let missed = (missed > 0).then(|| format!("traced: {missed} events could not be counted: at least so many"));
+        let missed =
+            (missed > 0).then(|| format!("traced: {missed} events were missed, so the counts are lower bounds"));
         let untraced = self.measured.untraced.as_ref().map(|why| format!("not traced: {why}"));
         let traced = self.traced_drops().map(|drops| {
             let full = drops.iter().filter(|drop| is_full_buffer(drop));
@@ -34,8 +35,7 @@ impl PathAccount<'_> {
         let differ = traced.zip(self.socket_drops()).filter(|(traced, counted)| traced != counted);
         let differ = differ.map(|(traced, counted)| {
             format!(
-                "traced: {traced} drops at the full receive buffer; the socket counted {counted}, wrong checksums left out, \
-                 which is believed"
+                "traced: {traced} drops at the full receive buffer; the result uses the socket's {counted}, without wrong checksums"
             )
         });
         missed.into_iter().chain(differ).chain(untraced).collect()

@@ -1,7 +1,7 @@
 //! Packets that pass an interface, into a pcapng file.
 //!
-//! A thread of its own takes them from the kernel and writes them in large pieces; nothing of the traffic waits for it.
-//! What it has no time for is lost to the file alone, and counted.
+//! A separate thread takes them from the kernel and writes them in large pieces; the traffic does not wait for it.
+//! Packets that it misses are counted.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
@@ -17,32 +17,32 @@ use weir_kernel::namespaces::NetNs;
 use weir_report::store;
 use weir_wire::pcapng::{self, Direction, Interface, LinkType, Packet, Statistics};
 
-/// A capture under way. Dropping it ends it, too, without a word.
+/// A running capture. Dropping it ends it silently.
 pub struct Capture {
     thread: JoinHandle<CaptureReport>,
     /// Closing it ends the capture.
     wake: PipeWriter,
 }
 
-/// What a capture brought.
+/// The result of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureReport {
-    /// Where the packets are.
+    /// The file.
     pub file: PathBuf,
-    /// Frames in the file, where segments are left to the interface one for many packets.
+    /// Frames in the file; with segmentation offload one holds many packets.
     pub packets: u64,
-    /// Frames that passed and are not in the file, for the thread came too late.
+    /// Frames that are missing in the file, because the thread was too late.
     pub dropped: u64,
-    /// Why the capture ended before it was told to, in one line; frames from then on are in no count.
+    /// Why the capture ended early, in one line; later frames are in no count.
     pub error: Option<String>,
 }
 
 impl Capture {
-    /// Writes what passes `interface` of the namespace to `file`, both ways, from now on: the first `snap` bytes of
+    /// Captures both directions of `interface` of the namespace to `file` from now on: the first `snap` bytes of
     /// each frame, 0: all of it.
     ///
     /// # Errors
-    /// If the interface cannot be heard, or the file not be made.
+    /// The interface cannot be captured, or the file not created.
     pub fn start(ns: &NetNs, interface: &str, file: &Path, snap: u32) -> Result<Capture> {
         let tap = Tap::open(ns, interface, snap, RECEIVE_BUFFER)?;
         let out = Output::create(file)?;
@@ -56,10 +56,10 @@ impl Capture {
         Ok(Capture { thread, wake })
     }
 
-    /// Ends the capture when all that has passed so far is in the file.
+    /// Ends the capture once all packets so far are in the file.
     ///
     /// # Errors
-    /// Only if the thread has panicked; what else went wrong is in the report.
+    /// Only if the thread has panicked; other errors are in the report.
     pub fn stop(self) -> Result<CaptureReport> {
         drop(self.wake);
         self.thread.join().map_err(|_| anyhow::anyhow!("capture: its thread has panicked"))
@@ -93,7 +93,7 @@ impl Writer {
             delivered: self.out.written + self.out.pending_packets,
         };
         pcapng::statistics(&mut self.out.pending, &statistics);
-        // On a full disk there may be room for this: the last, incomplete piece was taken back.
+        // On a full disk there may be room for this: the last, incomplete piece was removed.
         let finished = self.out.flush();
         let error = copied.and(finished).and_then(|()| Ok(counts.map(drop)?)).err();
         let error = error.map(|error| format!("capture on {interface} into {}: {error:#}", file.display()));
@@ -104,26 +104,25 @@ impl Writer {
     fn copy(&mut self) -> Result<()> {
         loop {
             if self.tap.wait(self.woken.as_fd())? {
-                // What has passed by now is in the socket; what comes meanwhile is not waited for.
+                // All packets so far are in the socket; later ones are not waited for.
                 let Counts { passed, dropped } = self.tap.counts()?;
                 self.drain(passed - dropped)?;
                 return self.out.flush();
             }
             self.drain(u64::MAX)?;
             if self.tap.receive_buffer() >= LARGE_BUFFER {
-                // Frames come many at a time then, which saves most of the wake-ups. Only the end is told a little
-                // later.
+                // Frames then come in larger groups, which saves most wake-ups. Only the end is noticed a little later.
                 std::thread::sleep(REST);
             }
         }
     }
 
-    /// Copies what the socket holds, up to so many frames since the begin.
-    fn drain(&mut self, most: u64) -> Result<()> {
+    /// Copies the frames in the socket, up to this many since the start.
+    fn drain(&mut self, max: u64) -> Result<()> {
         loop {
             let out = &mut self.out;
             let count = self.tap.receive(|frame| {
-                if out.written + out.pending_packets < most {
+                if out.written + out.pending_packets < max {
                     pcapng::packet(&mut out.pending, &packet(&frame));
                     out.pending_packets += 1;
                 }
@@ -131,7 +130,7 @@ impl Writer {
             if self.out.pending.len() >= PIECE {
                 self.out.flush()?;
             }
-            if count == 0 || self.out.written + self.out.pending_packets >= most {
+            if count == 0 || self.out.written + self.out.pending_packets >= max {
                 return Ok(());
             }
         }
@@ -149,7 +148,7 @@ fn packet<'a>(frame: &Frame<'a>) -> Packet<'a> {
     }
 }
 
-/// A file that holds whole blocks only, whatever becomes of the disk.
+/// A file with only whole blocks, whatever happens to the disk.
 struct Output {
     file: File,
     /// Its length so far.
@@ -167,7 +166,7 @@ impl Output {
         Ok(Output { file, length: 0, written: 0, pending: Vec::with_capacity(2 * PIECE), pending_packets: 0 })
     }
 
-    /// Writes what is pending; what cannot be written is given up.
+    /// Writes what is pending; blocks that cannot be written are dropped.
     fn flush(&mut self) -> Result<()> {
         let result = self.file.write_all_at(&self.pending, self.length);
         match result {
@@ -175,7 +174,7 @@ impl Output {
                 self.length += self.pending.len() as u64;
                 self.written += self.pending_packets;
             }
-            // As far as it is a file with a length.
+            // Only for a file with a length.
             Err(_) => drop(self.file.set_len(self.length)),
         }
         self.pending.clear();
@@ -189,12 +188,12 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
 }
 
-/// Kernel memory for frames that wait: some 0.2 s of full-sized ones at 1 Gbit/s.
+/// Kernel memory for waiting frames: some 0.2 s of full-sized ones at 1 Gbit/s.
 const RECEIVE_BUFFER: usize = 64 << 20;
 /// Kernel memory that 10 Gbit/s do not fill within several rests.
 const LARGE_BUFFER: usize = 16 << 20;
 const REST: Duration = Duration::from_millis(1);
-/// What is written at once.
+/// Bytes per write.
 const PIECE: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Both ends of traffic between hosts of a network that is up: opened before it starts, run for its window, reported.
+//! Both ends of traffic between hosts of a network that is up: opened before it starts, run for its window, reported
+//! after.
 
 mod settings;
 
@@ -18,7 +19,7 @@ use weir_traffic::{
 };
 
 pub(crate) use self::settings::interval;
-use self::settings::{MOST_FLIGHTS, bulk_settings, iperf3_settings, receiver_settings, sender_settings};
+use self::settings::{MAX_FLIGHTS, bulk_settings, iperf3_settings, receiver_settings, sender_settings};
 use crate::arrivals::{self, Due, Planned};
 use crate::iperf3;
 use crate::network::Network;
@@ -34,80 +35,83 @@ pub enum Endpoints {
         sender: Box<Sender>,
         /// Its receivers, in the order of the scenario.
         receivers: Vec<Receiver>,
-        /// The processors that they keep to, the sender's first; `None`: any.
+        /// The CPUs that they are pinned to, the sender's first. `None`: any.
         affinity: Vec<Option<usize>>,
-        /// What they tell each other beside the network.
+        /// Their communication outside the network.
         exchange: Exchange,
-        /// When messages are due and how long they are, where they are not all alike, and by which number they are known.
+        /// Due times and sizes of messages, if they differ, and their session number.
         plan: Option<(Vec<Due>, u16)>,
     },
-    /// A bulk transfer of our own, by both ends.
+    /// Weir's own bulk transfer, both ends.
     Bulk(Box<(bulk::Sender, bulk::Receiver)>),
     /// A bulk transfer by iperf3.
     Iperf3(Box<iperf3::Transfer>),
-    /// `[[programs]]` alone: nothing until the drain is over.
+    /// Only `[[programs]]`: nothing to do until the drain is over.
     Programs(Duration),
 }
 
-/// What ends are given besides what the scenario says.
+/// Inputs for the ends besides the scenario.
 pub struct Terms {
-    /// The processors of the hosts, by node; `None`: any.
+    /// The CPUs of the hosts, by node. `None`: any.
     pub processors: Vec<Option<usize>>,
-    /// Tells the messages of cells apart.
+    /// Distinguishes the messages of cells.
     pub session: u16,
-    /// How long copies may come behind the message that would end a receiver, if any can.
+    /// How long copies may arrive after the message that would end a receiver, if there can be any.
     pub settle: Duration,
-    /// How long what is under way may take.
+    /// Max time for packets in flight.
     pub patience: Duration,
-    /// Of messages that are not all alike.
+    /// Seed for messages that differ.
     pub seed: u64,
 }
 
-/// What became of it, as both ends report it.
+/// The results, as both ends report them.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// Of messages.
+    /// Messages: the sender's report.
     pub sent: Option<Box<SendReport>>,
-    /// Of messages: of each receiver, in the order of the scenario.
+    /// Messages: each receiver's report, in the order of the scenario.
     pub received: Vec<ReceiveReport>,
     /// Of a bulk transfer.
     pub bulk: Option<Box<BulkReport>>,
-    /// Whether it was ended early.
+    /// Whether it was stopped early.
     pub stopped: bool,
 }
 
-/// Refuses traffic that nothing could send over its path. `key` names it: `traffic` or `load`.
+/// Refuses traffic that cannot be sent over its path. `key` names it: `traffic` or `load`.
 pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topology, flow: &Flow) -> Result<()> {
     let bulk = traffic.mode == Mode::Bulk;
-    ensure!(traffic.streams > 0 || key == LOAD, "{key}.streams: at least 1");
-    ensure!(traffic.port > 0, "{key}.port: at least 1");
-    ensure!(traffic.payload.bytes > 0, "{key}.payload: at least 1B");
+    ensure!(traffic.streams > 0 || key == LOAD, "{key}.streams: must be at least 1");
+    ensure!(traffic.port > 0, "{key}.port: must be at least 1");
+    ensure!(traffic.payload.bytes > 0, "{key}.payload: must be at least 1B");
     ensure!(
         bulk || traffic.engine == Engine::Weir,
-        "{key}.engine: iperf3 sends in bulk only: set {key}.mode = \"bulk\""
+        "{key}.engine: iperf3 sends only in bulk. Set {key}.mode = \"bulk\"."
     );
     match (bulk, traffic.transport) {
         (true, Transport::Udp) => ensure!(
             traffic.rate.is_some_and(|rate| rate.bits_per_second > 0),
             "{key}.rate: bulk over udp needs a rate, e.g. \"500mbit\""
         ),
-        (true, Transport::QuicDatagram) => bail!("{key}.transport: quic-datagram carries messages only, use quic"),
+        (true, Transport::QuicDatagram) => bail!("{key}.transport: quic-datagram carries only messages. Use quic."),
         (false, _) if traffic.mode == Mode::Messages => ensure!(
             traffic.rate.is_none_or(|rate| rate.bits_per_second > 0),
-            "{key}.rate: more than 0; without it a message is sent each {key}.interval"
+            "{key}.rate: must be above 0. Without it a message is sent each {key}.interval."
         ),
         _ => ensure!(traffic.rate.is_none(), "{key}.rate: only messages, and bulk over udp, are paced"),
     }
-    ensure!(traffic.interval.is_none() || traffic.rate.is_none(), "{key}.interval: not beside {key}.rate: remove one");
+    ensure!(
+        traffic.interval.is_none() || traffic.rate.is_none(),
+        "{key}.interval: not together with {key}.rate. Remove one."
+    );
     let batched = traffic.batch.is_some();
     ensure!(
         traffic.mode != Mode::Messages || batched || !interval(traffic).is_zero(),
-        "{key}.interval: longer than 0, unless {key}.batch says how many leave at once"
+        "{key}.interval: must be above 0, unless {key}.batch is set"
     );
     arrivals::check(key, scenario, traffic)?;
     let plain = traffic.mode == Mode::Messages && traffic.transport == Transport::Udp;
-    ensure!(!batched || plain, "{key}.batch: only messages over udp leave in batches");
-    ensure!(scenario.receive.stall.is_none() || plain, "receive.stall: only readers of messages over udp stall");
+    ensure!(!batched || plain, "{key}.batch: only for messages over udp");
+    ensure!(scenario.receive.stall.is_none() || plain, "receive.stall: only for messages over udp");
     if let Some(stall) = scenario.receive.stall {
         let (every, length) = (stall.every.duration(), stall.length.duration());
         ensure!(length < every, "receive.stall: {} every {} leaves no time to read", stall.length, stall.every);
@@ -115,7 +119,7 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     if let Some(link) = topology.links.iter().find(|link| link.direct) {
         let counted = traffic.transport == Transport::Udp && traffic.engine == Engine::Weir;
         let name = &link.name;
-        ensure!(counted, "links.{name}.direct: what is not udp by weir can be accounted for only behind an emulator");
+        ensure!(counted, "links.{name}.direct: only for udp by weir. Anything else is counted at an emulator.");
     }
     let to = SocketAddr::from((flow.destination, traffic.port));
     if traffic.transport == Transport::Tcp {
@@ -127,10 +131,10 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     }
     if traffic.transport == Transport::QuicDatagram {
         let mtu = flow.paths.iter().map(|path| topology.mtu(&path.forward)).min().unwrap_or(0) as usize;
-        let most = longest_datagram(to).saturating_sub(1500_usize.saturating_sub(mtu));
+        let max = longest_datagram(to).saturating_sub(1500_usize.saturating_sub(mtu));
         ensure!(
-            traffic.payload.bytes <= most as u64,
-            "{key}.payload: {} is more than a QUIC datagram holds on this path, {most}B",
+            traffic.payload.bytes <= max as u64,
+            "{key}.payload: {} does not fit in a QUIC datagram on this path, max {max}B",
             traffic.payload
         );
     }
@@ -148,7 +152,7 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     }
     let group = traffic.address.is_some_and(|address| address.is_multicast());
     ensure!(!group || traffic.transport == Transport::Udp, "{key}.address: a multicast group needs transport udp");
-    ensure!(!group || traffic.engine == Engine::Weir, "{key}.engine: iperf3 does not send to multicast groups here");
+    ensure!(!group || traffic.engine == Engine::Weir, "{key}.engine: iperf3 cannot send to a multicast group");
     Ok(())
 }
 
@@ -189,7 +193,7 @@ impl Endpoints {
                     let mut settings = receiver_settings(scenario, traffic, to, session, interface);
                     settings.until = Until { settle, under_way, ..Until::default() };
                     if let Some(plan) = &plan {
-                        settings.keep_flights = (plan.len() + 1).min(MOST_FLIGHTS);
+                        settings.keep_flights = (plan.len() + 1).min(MAX_FLIGHTS);
                     }
                     Ok(network.namespace(node).run(|| Receiver::bind(&settings))??)
                 });
@@ -212,7 +216,7 @@ impl Endpoints {
         }
     }
 
-    /// Looks at the buffers of the receivers of messages, in their order.
+    /// Gauges of the buffers of message receivers, in order.
     pub fn gauges(&self) -> Vec<Option<Gauge>> {
         match self {
             Endpoints::Messages { receivers, .. } => receivers.iter().map(Receiver::gauge).collect(),
@@ -220,7 +224,7 @@ impl Endpoints {
         }
     }
 
-    /// Starts at `begin` and goes on to the end of the window and the drain.
+    /// Starts at `begin` and runs to the end of the window and the drain.
     pub fn run(self, begin: Nanos, realtime: bool, stop: &Stop) -> Result<Facts> {
         match self {
             Endpoints::Messages { sender, receivers, affinity, exchange, plan } => {
@@ -271,7 +275,7 @@ impl Facts {
     }
 }
 
-/// Starts a thread, a real-time one if so wanted, on a processor of its own or on any.
+/// Starts a thread, a real-time one if requested, pinned to a CPU or on any.
 pub(super) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     realtime: bool,
@@ -280,11 +284,11 @@ pub(super) fn spawn<'scope, T: Send + 'scope>(
 ) -> ScopedJoinHandle<'scope, T> {
     scope.spawn(move || {
         if realtime {
-            // What the emulator got, the others get as well; one that does not is late, and says so.
+            // These threads get what the emulator got; one that does not is late, which shows.
             let _ = scheduling::become_real_time();
         }
         if let Some(processor) = processor {
-            // It was among those that may be used when the network was laid out.
+            // It was among the permitted CPUs when the network was created.
             let _ = scheduling::run_on(processor);
         }
         f()
@@ -295,5 +299,5 @@ pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Only a load may have no streams: then there is none.
+/// Only a load may have no streams: there is none then.
 pub const LOAD: &str = "load";

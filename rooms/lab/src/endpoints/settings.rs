@@ -1,4 +1,4 @@
-//! What a scenario says, as those who send and receive are told it.
+//! A scenario's settings in the form of senders and receivers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) fn sender_settings(
         },
         batch: traffic.batch,
         duration,
-        // All of a schedule, so that a rerun does not have fewer; but not for ever.
+        // The whole schedule, so that a rerun does not send fewer, but with a limit.
         overtime: duration,
         drain: scenario.run.drain.duration(),
         session,
@@ -53,7 +53,7 @@ pub(super) fn sender_settings(
     }
 }
 
-/// Time between two messages; what the rate makes of it, where there is one.
+/// Time between two messages, from the rate if there is one.
 pub(crate) fn interval(traffic: &Traffic) -> Duration {
     match (traffic.mode, traffic.rate) {
         (Mode::Bulk | Mode::Messages, Some(rate)) => {
@@ -87,19 +87,19 @@ pub(super) fn receiver_settings(
             .receive
             .stall
             .map(|stall| Stall { every: stall.every.duration(), length: stall.length.duration() }),
-        // Nothing longer comes: datagrams are not joined.
+        // Nothing longer arrives: datagrams are not joined.
         longest: ReceiverSettings::new(to).longest.min(arrivals::longest(scenario, traffic) as usize),
         keep_flights: flights(scenario, traffic),
         ..ReceiverSettings::new(to)
     }
 }
 
-/// How many messages are looked at one by one: all that will be sent, as far as memory allows.
+/// How many messages are kept one by one: all that will be sent, within the memory limit.
 fn flights(scenario: &Scenario, traffic: &Traffic) -> usize {
     let warmup = if traffic.mode == Mode::Bulk { traffic.warmup.duration() } else { Duration::ZERO };
     let window = scenario.run.duration.duration() + warmup;
     let sent = window.as_nanos() / interval(traffic).as_nanos().max(1);
-    usize::try_from(sent).unwrap_or(MOST_FLIGHTS).saturating_add(1).min(MOST_FLIGHTS)
+    usize::try_from(sent).unwrap_or(MAX_FLIGHTS).saturating_add(1).min(MAX_FLIGHTS)
 }
 
 pub(super) fn bulk_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> BulkSettings {
@@ -131,11 +131,11 @@ pub(super) fn iperf3_settings(scenario: &Scenario, traffic: &Traffic, to: Socket
 /// Bulk datagrams that are due within this time leave together.
 const QUANTUM: Duration = Duration::from_micros(200);
 
-/// Messages of a receiver whose times are kept: 96 MiB.
-pub(super) const MOST_FLIGHTS: usize = SenderSettings::MOST_DEPARTURES;
+/// Max messages of a receiver whose times are kept: 96 MiB.
+pub(super) const MAX_FLIGHTS: usize = SenderSettings::MOST_DEPARTURES;
 
 /// Receive buffer of bulk datagrams, bytes: 60 ms at 1 Gbit/s of small ones.
 const BULK_BUFFER: usize = 32 << 20;
 
-/// Enough for any topology of ours.
+/// Enough for any topology of the lab.
 const MULTICAST_TTL: u8 = 16;

@@ -1,10 +1,10 @@
-//! Real iperf3 on the hosts of an emulated network: two [`programs`](crate::programs), and their JSON read.
+//! Real iperf3 on the hosts of an emulated network: two [`programs`](crate::programs), and a parser of their JSON.
 //!
-//! The server prints what was received, the client what its connections were like; both are asked (`-J`), because the
-//! client's own figure of what was received comes through the control connection and has no intervals. The control
+//! The server prints the received bytes, the client its connections' state; both run with `-J`, because the
+//! client's own figure of received bytes comes through the control connection and has no intervals. The control
 //! connection and the data connections go to the same address and port; only the latter leave from
-//! [`Iperf3Settings::data_port`] and the ports behind it (`--cport`; iperf_create_streams in src/iperf_client_api.c of
-//! github.com/esnet/iperf), so that a routing rule by source port can tell them apart.
+//! [`Iperf3Settings::data_port`] and the ports after it (`--cport`; iperf_create_streams in src/iperf_client_api.c of
+//! github.com/esnet/iperf), so that a routing rule by source port can distinguish them.
 
 pub(crate) mod report;
 mod transfer;
@@ -19,21 +19,21 @@ pub use self::transfer::Transfer;
 use weir_traffic::Transport;
 use weir_traffic::bulk::BulkSettings;
 
-/// What a transfer by iperf3 is told to do. It counts whole seconds, and looks every 0.1 s at most.
+/// Settings of a transfer by iperf3. It counts whole seconds, and reads its counters at most every 0.1 s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Iperf3Settings {
-    /// As for a transfer of our own, by TCP or UDP; `block_bytes`, too, of a datagram.
+    /// As for Weir's own transfer, by TCP or UDP; `block_bytes` is also the size of a datagram.
     pub bulk: BulkSettings,
     /// UDP: payload bits/s of all streams together (`-b`); `None`: as fast as it can.
     pub rate: Option<u64>,
-    /// The data connections leave from this port and those behind it (`--cport`); `None`: the kernel chooses.
+    /// The data connections use this source port and those after it (`--cport`). `None`: the kernel chooses.
     pub data_port: Option<u16>,
 }
 
 /// Looks for the program.
 ///
 /// # Errors
-/// It is not installed: the error says which package has it.
+/// It is not installed: the error names its package.
 pub fn find() -> Result<()> {
     let started = Command::new(PROGRAM).arg("--version").stdin(Stdio::null()).output();
     let is_missing = started.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -42,10 +42,10 @@ pub fn find() -> Result<()> {
 }
 
 impl Iperf3Settings {
-    /// Refuses what iperf3 would misread. What it refuses itself it says when it runs.
+    /// Refuses what iperf3 would misread. iperf3 reports its own refusals when it runs.
     ///
     /// # Errors
-    /// One line with the value and what iperf3 takes.
+    /// One line with the value and what iperf3 accepts.
     pub fn validate(&self) -> Result<()> {
         let BulkSettings { transport, duration, warmup, .. } = self.bulk;
         ensure!(matches!(transport, Transport::Tcp | Transport::Udp), "iperf3 speaks tcp and udp, not {transport}");
@@ -57,12 +57,12 @@ impl Iperf3Settings {
 
     /// The batches' length and number.
     fn batches(&self) -> (Duration, u32) {
-        let (duration, wished) = (self.bulk.duration, self.bulk.batch.max(LEAST_INTERVAL));
+        let (duration, wished) = (self.bulk.duration, self.bulk.batch.max(MIN_INTERVAL));
         let count = (duration.as_secs_f64() / wished.as_secs_f64()).round().clamp(1.0, 1e6) as u32;
         (duration / count, count)
     }
 
-    /// The server's arguments. One transfer, and then it ends.
+    /// The server's arguments. It ends after one transfer.
     fn server_arguments(&self) -> Vec<String> {
         let (port, interval) = (self.bulk.to.port().to_string(), self.interval_text());
         ["-s", "-1", "-J", self.family(), "-p", &port, "-i", &interval].map(str::to_owned).into()
@@ -72,7 +72,7 @@ impl Iperf3Settings {
     fn client_arguments(&self) -> Vec<String> {
         let BulkSettings { transport, to, streams, congestion, block_bytes, duration, warmup, .. } = &self.bulk;
         let udp = *transport == Transport::Udp;
-        // Each stream has the rate, not all of them.
+        // The rate is per stream.
         let rate = udp.then(|| (self.rate.unwrap_or(0) / u64::from(*streams)).to_string());
         let arguments = [
             ("-c", Some(to.ip().to_string())),
@@ -100,18 +100,18 @@ impl Iperf3Settings {
 
     /// Seconds, as `-i` reads them.
     fn interval_text(&self) -> String {
-        format!("{:.3}", self.batches().0.max(LEAST_INTERVAL).min(MOST_INTERVAL).as_secs_f64())
+        format!("{:.3}", self.batches().0.max(MIN_INTERVAL).min(MAX_INTERVAL).as_secs_f64())
     }
 }
 
 const PROGRAM: &str = "iperf3";
 
-const MISSING: &str = "iperf3: not found in PATH \
-     (install the package iperf3, e.g. apt-get install iperf3, or use traffic.engine = \"weir\")";
+const MISSING: &str =
+    "iperf3: not found in PATH. Install it (apt-get install iperf3), or set traffic.engine = \"weir\".";
 
 // Limits of src/iperf.h, the same from 3.9 to 3.20.
-const LEAST_INTERVAL: Duration = Duration::from_millis(100);
-const MOST_INTERVAL: Duration = Duration::from_secs(60);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_INTERVAL: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! From what both ends of iperf3 have printed (`-J`; versions 3.9 to 3.20 were read) to what a bulk transfer reports.
+//! From the output of both ends of iperf3 (`-J`; versions 3.9 to 3.20 were read) to the report of a bulk transfer.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use weir_traffic::bulk::{BulkReport, Datagrams, Sample};
 
 use super::Iperf3Settings;
 
-/// Puts the two ends together. An end that printed nothing is null. `complete`: the transfer ran to its planned end.
+/// Merges the two ends. An end that printed nothing is null. `complete`: the transfer ran to its planned end.
 ///
-/// Received bytes are those of the server's looks. These come every `-i` seconds, but for some milliseconds, so between
-/// two of them the bytes are taken as received evenly; what came after the window does not count. Bytes sent and the
+/// Received bytes are from the server's readings, which come every `-i` seconds, give or take some milliseconds.
+/// Between two readings bytes count as received evenly; those after the window do not count. Sent bytes and the
 /// connections' states are the client's.
 pub(crate) fn report(settings: &Iperf3Settings, client: &Value, server: &Value, complete: bool) -> BulkReport {
     let course = course(server);
@@ -21,9 +21,10 @@ pub(crate) fn report(settings: &Iperf3Settings, client: &Value, server: &Value, 
     let (batch, count) = settings.batches();
     let whole = (used * f64::from(count) / planned + 1e-9) as u32;
     let edge = |number: u32| bytes_at(&course, planned * f64::from(number) / f64::from(count));
-    // The server may have accepted what the client gave up at once; it is asked where the client has told nothing.
-    let teller = if client["start"]["version"].is_string() { client } else { server };
-    let connected = teller["start"]["connected"].as_array().map_or(0, Vec::len);
+    // The server may have accepted a connection that the client gave up; its number is used only if the client has
+    // none.
+    let reporting_end = if client["start"]["version"].is_string() { client } else { server };
+    let connected = reporting_end["start"]["connected"].as_array().map_or(0, Vec::len);
     let up = connected > 0;
     BulkReport {
         streams: settings.bulk.streams,
@@ -40,7 +41,7 @@ pub(crate) fn report(settings: &Iperf3Settings, client: &Value, server: &Value, 
     }
 }
 
-/// The looks of an end at all of its streams.
+/// The readings of an end of all its streams.
 fn looks(end: &Value) -> impl Iterator<Item = &Value> {
     list(&end["intervals"])
 }
@@ -49,7 +50,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Of a look: what it says of all streams, or where there is no sum of them, of the first.
+/// The sum over all streams in a reading, or the first stream if there is no sum.
 fn of_all<'a>(look: &'a Value, key: &str) -> &'a Value {
     if look["sum"].is_object() { &look["sum"][key] } else { &look["streams"][0][key] }
 }
@@ -63,8 +64,8 @@ fn omitted(look: &Value) -> bool {
     of_all(look, "omitted").as_bool().unwrap_or(false)
 }
 
-/// Bytes received since the window began, over time, without the warm-up. Stopped, iperf3 prints its last look twice: one that
-/// does not go on is left out.
+/// Bytes received since the window began, over time, without the warm-up. When stopped, iperf3 prints its last reading
+/// twice: one that does not advance is left out.
 fn course(server: &Value) -> Vec<(f64, f64)> {
     let mut points = vec![(0.0, 0.0)];
     let (mut last, mut total) = (0.0, 0.0);
@@ -84,7 +85,7 @@ fn bytes_at(course: &[(f64, f64)], time: f64) -> u64 {
     (before + more).round() as u64
 }
 
-/// The connections' states at each look; segments sent again are those so far.
+/// The connections' states at each reading, with the retransmissions so far.
 fn samples(client: &Value, warmup: f64) -> Vec<Sample> {
     let (mut samples, mut resent, mut last) = (Vec::new(), Vec::new(), 0.0);
     for look in looks(client) {
@@ -110,12 +111,12 @@ fn samples(client: &Value, warmup: f64) -> Vec<Sample> {
     samples
 }
 
-/// As iperf3 sums them up; of a transfer that did not come to its end, those of its looks.
+/// The sums of iperf3; for a transfer that ended early, those of its readings.
 fn retransmits(client: &Value) -> Option<u64> {
     let summed = client["end"]["sum_sent"]["retransmits"].as_f64();
     let streams = looks(client).flat_map(|look| list(&look["streams"]));
-    let told = streams.filter_map(|stream| stream["retransmits"].as_f64()).reduce(|a, b| a + b);
-    summed.or(told).map(|number| number as u64)
+    let per_stream = streams.filter_map(|stream| stream["retransmits"].as_f64()).reduce(|a, b| a + b);
+    summed.or(per_stream).map(|number| number as u64)
 }
 
 fn datagrams(client: &Value, server: &Value) -> Datagrams {
@@ -131,7 +132,7 @@ fn datagrams(client: &Value, server: &Value) -> Datagrams {
     }
 }
 
-/// A count as JSON has it. Negative ones (iperf3 counts some late datagrams twice) and what is not there are 0.
+/// A count in JSON. Negative ones (iperf3 counts some late datagrams twice) and missing ones are 0.
 fn count(number: &Value) -> u64 {
     number.as_f64().unwrap_or(0.0) as u64
 }

@@ -1,4 +1,4 @@
-//! One transfer: the server waits, the client runs, both are heard.
+//! One transfer: the server waits, the client runs, and both outputs are read.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::{Iperf3Settings, PROGRAM};
 use crate::programs::Instance;
 use crate::scenario::Program;
 
-/// A server that listens, and a client that is ready to start. Both end with this.
+/// A listening server, and a client that is ready to start. Both end with this.
 pub struct Transfer {
     settings: Iperf3Settings,
     client: Instance,
@@ -29,7 +29,7 @@ impl Transfer {
     /// [`init_if_asked`](weir_kernel::namespaces::process::init_if_asked).
     ///
     /// # Errors
-    /// iperf3 cannot listen, or could not do what the settings say.
+    /// iperf3 cannot listen, or cannot do what the settings require.
     pub fn prepare(init: &Path, client_ns: &NetNs, server_ns: &NetNs, settings: &Iperf3Settings) -> Result<Self> {
         settings.validate()?;
         if let Some(name) = settings.bulk.congestion.as_ref().filter(|_| settings.bulk.transport == Transport::Tcp) {
@@ -45,7 +45,7 @@ impl Transfer {
         let client = end("client", client_ns, settings.client_arguments(), "none".into())?;
         let mut server = end("server", server_ns, settings.server_arguments(), listens)?;
         if !server.get_ready(|| false) {
-            bail!("start iperf3 -s: {}", told(&mut server).1.unwrap_or_else(|| "it does not listen".into()));
+            bail!("start iperf3 -s: {}", output_of(&mut server).1.unwrap_or_else(|| "it does not listen".into()));
         }
         Ok(Self { settings: settings.clone(), client, server })
     }
@@ -53,18 +53,18 @@ impl Transfer {
     /// Starts the client at the time `begin` (CLOCK_MONOTONIC) and returns when the transfer is over: at its planned
     /// end, at a stop, or when it takes too long.
     ///
-    /// What goes wrong in the transfer is in the report, in iperf3's words. iperf3 does not tell how long its
-    /// connections took ([`BulkReport::connect`] is `None`), nor when exactly its window was: that is reckoned back
-    /// from its end.
+    /// Errors of the transfer are in the report, in iperf3's words. iperf3 reports neither its connections' set-up
+    /// times ([`BulkReport::connect`] is `None`) nor its exact window, which is computed back from its end.
     pub fn run(mut self, begin: Nanos, stop: &Stop) -> BulkReport {
         let BulkSettings { connect_timeout, warmup, duration, .. } = self.settings.bulk;
         let over = begin.saturating_add(nanos(connect_timeout + warmup + duration + GRACE));
-        // Asked to end, it prints what it has.
+        // When asked to end, it prints its results so far.
         self.client.conduct(begin, over, || stop.is_set());
         let (at, stopped) = (now(), stop.is_set());
-        // The server prints its report when the client has gone.
+        // The server prints its report once the client has gone.
         self.server.conduct(begin, at + nanos(PATIENCE), || false);
-        let ((client, client_error), (server, server_error)) = (told(&mut self.client), told(&mut self.server));
+        let ((client, client_error), (server, server_error)) =
+            (output_of(&mut self.client), output_of(&mut self.server));
 
         let is_late = at >= over;
         let complete = !stopped && !is_late && client_error.is_none();
@@ -76,10 +76,10 @@ impl Transfer {
         let by_client = match is_late {
             false => client_error.map(|said| error("iperf3 -c", said)),
             true if report.connected == 0 => Some(error("connect", "connection timed out".into())),
-            true => Some(error("iperf3 -c", "had not ended in time, and was told to".into())),
+            true => Some(error("iperf3 -c", "did not end in time and was stopped".into())),
         };
         let by_server = server_error.filter(|_| !is_late).map(|said| error("iperf3 -s", said));
-        // What they say of a stop is that we ended them.
+        // Their errors after a stop are only that they were ended.
         report.errors = by_client.into_iter().chain(by_server).filter(|_| !stopped).collect();
         if report.connected > 0 {
             let start = at.saturating_sub(nanos(report.used));
@@ -89,15 +89,15 @@ impl Transfer {
     }
 }
 
-/// What an end has printed, and what it says is wrong. Some versions print a second document, or words, behind the first.
-fn told(end: &mut Instance) -> (Value, Option<String>) {
+/// The output of an end, and its error. Some versions print a second document, or text, after the first.
+fn output_of(end: &mut Instance) -> (Value, Option<String>) {
     let [stdout, stderr] = end.output();
     match stdout.first_object() {
-        Some(told) => {
-            let error = told["error"].as_str().map(str::to_owned);
-            (told, error)
+        Some(output) => {
+            let error = output["error"].as_str().map(str::to_owned);
+            (output, error)
         }
-        // Errors in its arguments it tells in words, before it thinks of JSON.
+        // Errors in its arguments are text, not JSON.
         None if !stderr.last_words().is_empty() => (Value::Null, Some(stderr.last_words().to_owned())),
         None => (Value::Null, Some(stdout.why_no_object(&stderr))),
     }
@@ -105,17 +105,18 @@ fn told(end: &mut Instance) -> (Value, Option<String>) {
 
 /// Lets the connections of a host begin with a congestion control, or with a harmless one.
 ///
-/// iperf3 chooses (`-C`) when it is connected; until then the host's default is at work, and where that is bbr, it
-/// leaves its pacing on: bbr_init (net/ipv4/tcp_bbr.c) switches it on, and no other algorithm off. cubic then sends
-/// evenly what it would send in bursts. A namespace may only default to what is open to everybody
-/// (tcp_set_default_congestion_control); reno always is, and paces nothing. Of one that is not there iperf3 will say so.
+/// iperf3 chooses (`-C`) once it is connected; until then the host's default is active, and bbr leaves its pacing on:
+/// bbr_init (net/ipv4/tcp_bbr.c) enables it, and no other algorithm disables it. cubic then sends evenly what it would
+/// send in bursts. A namespace's default can only be one that is open to everybody
+/// (tcp_set_default_congestion_control); reno always is, and does not pace. iperf3 itself reports one that does not
+/// exist.
 fn begin_with(ns: &NetNs, name: &str) -> Result<()> {
     let set = |name| sysctl::set(ns, &[("ipv4/tcp_congestion_control", name)]);
     Ok(set(name).or_else(|_| set("reno"))?)
 }
 
-/// How long the server may take to print its report.
+/// Max time for the server to print its report.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the exchange of results may take, at most.
+/// Max time for the exchange of results.
 const GRACE: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
-//! The machine while cells run: when its processors stood still.
+//! Watches the machine while cells run: when its CPUs stood still.
 //!
-//! A thread on each processor only sleeps, and notes how late it wakes up. A cell holds a [`Mark`] and asks what happened
+//! A thread on each CPU only sleeps, and records how late it wakes up. A cell holds a [`Mark`] and asks what happened
 //! since.
 
 use std::collections::VecDeque;
@@ -21,29 +21,29 @@ pub struct Machine {
     start: Mark,
 }
 
-/// What the thread of a processor has seen.
+/// Observations of the thread of a CPU.
 #[derive(Default)]
 struct Beats {
-    /// `None`: any.
+    /// `None`: any CPU.
     processor: Option<usize>,
     lateness: Distribution,
-    /// Due and come, ns of CLOCK_MONOTONIC.
+    /// Due time and wake-up, ns of CLOCK_MONOTONIC.
     late: VecDeque<(Nanos, Nanos)>,
-    /// The earliest ones, for which there was no room.
+    /// Early standstills that were forgotten for want of room.
     forgotten: u64,
 }
 
-/// A moment, to ask what happened since.
+/// A moment, for questions about the time since.
 pub struct Mark {
     at: Nanos,
     lateness: Distribution,
     forgotten: u64,
 }
 
-/// A time in which something that had to run did not.
+/// A time in which something that was due did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standstill {
-    /// When it had to run, ns of CLOCK_MONOTONIC.
+    /// When it was due, ns of CLOCK_MONOTONIC.
     pub start: Nanos,
     /// When it ran.
     pub end: Nanos,
@@ -55,16 +55,16 @@ pub struct Standstill {
 pub struct Observed {
     /// The mark's time.
     pub from: Nanos,
-    /// How late the threads woke up, on all processors.
+    /// How late the threads woke up, on all CPUs.
     pub lateness: Distribution,
-    /// Each time that one was late by [`LEAST`] or more.
+    /// Each time that a thread was late by [`MIN_STANDSTILL`] or more.
     pub standstills: Vec<Standstill>,
-    /// Such times that are not listed any more.
+    /// Number of such times that are no longer listed.
     pub forgotten: u64,
 }
 
 impl Machine {
-    /// Begins to watch every processor that this process may use, before all ordinary threads if it is to be `realtime`.
+    /// Starts to watch every CPU that this process may use; if `realtime`, with priority over all ordinary threads.
     pub fn start(realtime: bool) -> Machine {
         let usable = scheduling::processors();
         let usable = if usable.is_empty() { vec![None] } else { usable.into_iter().map(Some).collect() };
@@ -80,12 +80,12 @@ impl Machine {
         Machine { processors, stop, threads, start }
     }
 
-    /// From here on.
+    /// A mark of the present.
     pub fn mark(&self) -> Mark {
         mark(&self.processors)
     }
 
-    /// What has happened since then.
+    /// What has happened since the mark.
     pub fn since(&self, mark: &Mark) -> Observed {
         let now = self.mark();
         let mut standstills = Vec::new();
@@ -99,7 +99,7 @@ impl Machine {
         Observed { from: mark.at, lateness, standstills, forgotten }
     }
 
-    /// What stood still since the start, in words.
+    /// The standstills since the start, as text.
     pub fn words(&self) -> String {
         let Observed { standstills, forgotten, .. } = self.since(&self.start);
         let longest = standstills.iter().map(|s| s.end - s.start).max();
@@ -108,7 +108,7 @@ impl Machine {
         })
     }
 
-    /// How exact starts and lengths are: a standstill may have begun so much earlier than it says.
+    /// Precision of starts and lengths: a standstill may have begun this much earlier than recorded.
     pub const RESOLUTION: Duration = Duration::from_millis(1);
 }
 
@@ -116,7 +116,7 @@ impl Drop for Machine {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // One that panicked has nothing left to say.
+            // A thread that panicked has no result.
             let _ = thread.join();
         }
     }
@@ -133,12 +133,12 @@ fn mark(processors: &[Arc<Mutex<Beats>>]) -> Mark {
 }
 
 impl Beats {
-    /// Counts a beat that was due and came at these times.
+    /// Counts a beat that was due and ran at these times.
     fn record(&mut self, due: Nanos, came: Nanos) {
         let late = came.saturating_sub(due);
         self.lateness.record(late);
-        if late >= LEAST {
-            if self.late.len() == MOST_LISTED {
+        if late >= MIN_STANDSTILL {
+            if self.late.len() == MAX_LISTED {
                 self.late.pop_front();
                 self.forgotten += 1;
             }
@@ -149,11 +149,11 @@ impl Beats {
 
 fn beat(beats: &Mutex<Beats>, realtime: bool, stop: &AtomicBool) {
     if realtime {
-        // What fills a processor by itself is no standstill. A thread that may not run before it is late when others are.
+        // A thread that uses all of a CPU is not a standstill. A thread with lower priority is late when others run.
         let _ = scheduling::become_watcher();
     }
     if let Some(processor) = lock(beats).processor {
-        // Unpinned the beat still measures, only not this processor for certain.
+        // Unpinned, the beat still measures, but maybe on another CPU.
         let _ = scheduling::run_on(processor);
     }
     clock::precise_timers();
@@ -171,10 +171,10 @@ fn lock(beats: &Mutex<Beats>) -> MutexGuard<'_, Beats> {
 }
 
 /// Shorter ones are ordinary scheduling, ns.
-pub const LEAST: Nanos = 1_000_000;
+pub const MIN_STANDSTILL: Nanos = 1_000_000;
 
-/// Standstills of a processor that are remembered: 4 MB, and at least four minutes of nothing but them.
-const MOST_LISTED: usize = 1 << 18;
+/// Max standstills kept per CPU: 4 MB, or at least four minutes of nothing but standstills.
+const MAX_LISTED: usize = 1 << 18;
 
 #[cfg(test)]
 mod tests {
@@ -185,14 +185,14 @@ mod tests {
     #[test]
     fn late_beats_are_standstills() {
         let mut beats = Beats::default();
-        beats.record(10 * MS, 10 * MS + LEAST - 1);
+        beats.record(10 * MS, 10 * MS + MIN_STANDSTILL - 1);
         beats.record(20 * MS, 120 * MS);
         assert_eq!(beats.late, [(20 * MS, 120 * MS)]);
         assert_eq!((beats.lateness.n(), beats.lateness.max_us()), (2, Some(100_000.0)));
-        for n in 0..MOST_LISTED as u64 {
+        for n in 0..MAX_LISTED as u64 {
             beats.record((1000 + n * 10) * MS, (1005 + n * 10) * MS);
         }
-        assert_eq!((beats.late.len(), beats.forgotten, beats.late[0].0), (MOST_LISTED, 1, 1000 * MS));
+        assert_eq!((beats.late.len(), beats.forgotten, beats.late[0].0), (MAX_LISTED, 1, 1000 * MS));
     }
 
     #[test]

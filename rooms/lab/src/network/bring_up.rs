@@ -17,7 +17,7 @@ use weir_kernel::{steering, sysctl};
 use super::{Emulated, LinkReading, Network, NodeNs, Wire};
 use crate::topology::{Kind, Link, Node, Topology};
 
-/// A namespace a node, with its settings, which interfaces take over when they are made.
+/// One namespace per node, with its settings, which interfaces inherit when they are created.
 pub(super) fn nodes(topology: &Topology) -> Result<Vec<NodeNs>> {
     let node_ns = |node: &Node| -> Result<NodeNs> {
         let node_ns = NodeNs::create()?;
@@ -48,8 +48,8 @@ impl Network<'_> {
                 .with_context(|| format!("switch {}", topology.nodes[index].name))?;
         }
         if !switches.is_empty() {
-            // Each port that is added lets all ports ask anew, a tick later (net/bridge/br_stp.c,
-            // br_port_state_selection): how often would differ from run to run.
+            // Each added port makes all ports query again, a tick later (net/bridge/br_stp.c,
+            // br_port_state_selection): the number of queries would differ from run to run.
             thread::sleep(TICK);
         }
         for &(index, bridge) in &switches {
@@ -58,11 +58,11 @@ impl Network<'_> {
                 self.wait_until_asked(topology, index)?;
             }
         }
-        // A host announces its addresses (MLD): switches that do not forward yet would swallow that.
+        // A host announces its addresses (MLD): switches that do not forward yet would drop that.
         for (index, node) in topology.nodes.iter().enumerate() {
             self.address(topology, index).with_context(|| format!("{} {}", node.kind, node.name))?;
         }
-        // IPv6 addresses, too, come to life in the background.
+        // IPv6 addresses become usable in the background as well.
         if topology.has_ipv6() {
             self.wait_until_running()?;
         }
@@ -76,14 +76,14 @@ impl Network<'_> {
                 self.run_setup(index, node, line)?;
             }
         }
-        // Thousands of networks may be up: each has no more descriptors than it needs from now on.
+        // Thousands of networks may be up: each keeps only the descriptors that it still needs.
         self.nodes.iter_mut().chain([&mut self.fabric]).for_each(|node_ns| node_ns.netlink = None);
         Ok(())
     }
 
     fn add_bridge(&mut self, node: usize, ipv6: bool) -> Result<Index> {
         let settings = BridgeSettings {
-            // Behind the links' addresses.
+            // After the links' addresses.
             mac: MacAddress::local(0x10_0000 + node as u32),
             multicast_snooping: true,
             ageing: Duration::from_secs(300),
@@ -92,14 +92,14 @@ impl Network<'_> {
         let bridge = netlink.add_bridge("br0", &settings)?;
         netlink.set_no_link_local(bridge)?;
         if ipv6 {
-            // Without one of its own it could not ask for listeners (MLD).
+            // Without its own address it could not query listeners (MLD).
             netlink.add_address(bridge, ipnet::Ipv6Net::new(settings.mac.link_local(), 64)?.into())?;
         }
         netlink.set_up(bridge)?;
         Ok(bridge)
     }
 
-    /// Of links that run already: a port forwards from here on.
+    /// For links that are running: a port forwards from here on.
     fn add_ports(&mut self, topology: &Topology, switch: usize, bridge: Index) -> Result<()> {
         let netlink = self.nodes[switch].netlink()?;
         for port in &topology.nodes[switch].interfaces {
@@ -112,14 +112,14 @@ impl Network<'_> {
         Ok(())
     }
 
-    /// Switches that ask at the same time silence one another, now these, now those. They ask one after the other.
+    /// Switches that query at the same time silence one another at random, so they query one after the other.
     fn wait_until_asked(&self, topology: &Topology, switch: usize) -> Result<()> {
         let deadline = Instant::now() + ASKING;
         loop {
             let readings = self.read()?;
             let ports: Vec<_> =
                 topology.ends_at(switch).into_iter().map(|(link, end)| &readings[link].nodes[end]).collect();
-            // One that has heard another's question does not ask.
+            // A switch that has received another's query does not send one.
             let asked = ports.iter().all(|port| port.sent > 0) || ports.iter().any(|port| port.received > 0);
             if (asked && readings.iter().all(LinkReading::is_settled)) || Instant::now() >= deadline {
                 return Ok(());
@@ -178,19 +178,19 @@ impl Network<'_> {
         Ok(Wire { nodes, emulated })
     }
 
-    /// Lets packets to hosts with a processor of their own be received there.
+    /// Steers packets for hosts with their own CPU to that CPU.
     fn steer(&mut self, topology: &Topology) {
         for (node, node_ns) in topology.nodes.iter().zip(&self.nodes) {
             let Some(processor) = node.processor else { continue };
             for interface in &node.interfaces {
                 if let Err(error) = steering::receive_on(&node_ns.ns, &interface.name, processor) {
-                    self.refused.push(format!("{}: {error}: they are received wherever they come", node.name));
+                    self.refused.push(format!("{}: {error}: its packets are received on any CPU", node.name));
                 }
             }
         }
     }
 
-    /// The kernel starts links in the background, and drops packets without a word until then.
+    /// The kernel starts links in the background, and drops packets silently until then.
     fn wait_until_running(&mut self) -> Result<()> {
         for wire in &self.links {
             for (node, name) in &wire.nodes {
@@ -203,13 +203,13 @@ impl Network<'_> {
         Ok(())
     }
 
-    /// Runs one line of a node's `setup` by the shell, on that node.
+    /// Runs one line of a node's `setup` in the shell, on that node.
     fn run_setup(&self, index: usize, node: &Node, line: &str) -> Result<()> {
         let program = Program::new(&self.nodes[index].ns, &node.name, "sh").args(["-c", line]);
         let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (status, _, said) = program.output()?;
         let said = String::from_utf8_lossy(&said);
-        let said = said.lines().next().unwrap_or("it said nothing");
+        let said = said.lines().next().unwrap_or("no output");
         ensure!(status == 0, "{}.setup: `{line}` ended with status {status}: {said}", node.key());
         Ok(())
     }
@@ -220,7 +220,7 @@ pub(super) fn mac(link: usize, end: usize) -> MacAddress {
     MacAddress::local((link * 4 + end * 2) as u32)
 }
 
-/// That of the emulator's end.
+/// The Ethernet address of the emulator's end.
 fn fabric_mac(link: usize, end: usize) -> MacAddress {
     MacAddress::local((link * 4 + end * 2 + 1) as u32)
 }
@@ -234,10 +234,10 @@ fn configure(ns: &NetNs, node: &Node, topology: &Topology) -> Result<()> {
             topology.tcp_buffer.map_or(Ok(()), |bytes| limit_tcp_buffers(ns, bytes))
         }
         Kind::Router => {
-            // This comes first: it puts other settings to what routers have.
+            // This comes first: it resets other settings to a router's defaults.
             sysctl::set(ns, &[("ipv4/ip_forward", "1")])?;
             sysctl::set(ns, &ANY_WAY_BACK)?;
-            // Routes are as the scenario says, whatever would be shorter.
+            // Routes follow the scenario, even if others would be shorter.
             sysctl::set(ns, &[("ipv4/conf/all/send_redirects", "0"), ("ipv4/conf/default/send_redirects", "0")])?;
             if topology.has_ipv6() {
                 forward_ipv6(ns)?;
@@ -245,8 +245,9 @@ fn configure(ns: &NetNs, node: &Node, topology: &Topology) -> Result<()> {
             Ok(())
         }
         Kind::Switch => {
-            // A bridge joins groups of its own, at random moments. Where it cannot be kept from telling so, the number
-            // of control packets differs from run to run, no more.
+            // A bridge joins groups itself, at random moments. If it cannot be kept from announcing that, only the
+            // number
+            // of control packets differs from run to run.
             let _ = sysctl::set(ns, &[("ipv4/igmp_link_local_mcast_reports", "0")]);
             if !topology.has_ipv6() {
                 let _ = sysctl::set(ns, &[("ipv6/conf/default/disable_ipv6", "1")]);
@@ -263,41 +264,41 @@ fn forward_ipv6(ns: &NetNs) -> Result<(), Error> {
     }
 }
 
-/// The third number of each is the most that the kernel lets a buffer grow to by itself (tcp(7)).
+/// The third number of each is the max size to which the kernel grows a buffer (tcp(7)).
 fn limit_tcp_buffers(ns: &NetNs, bytes: u64) -> Result<()> {
     for setting in ["ipv4/tcp_rmem", "ipv4/tcp_wmem"] {
         let before = sysctl::get(ns, setting)?;
         let numbers: Vec<u64> = before.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-        let &[least, initial, _] = numbers.as_slice() else {
+        let &[min, initial, _] = numbers.as_slice() else {
             bail!("read net/{setting}: not three numbers: {before:?}");
         };
-        let limited = format!("{} {} {bytes}", least.min(bytes), initial.min(bytes));
+        let limited = format!("{} {} {bytes}", min.min(bytes), initial.min(bytes));
         sysctl::set(ns, &[(setting, &limited)]).context("tcp.buffer")?;
     }
     Ok(())
 }
 
-/// Until every switch has heard the queries of all others.
+/// Waits until every switch has received the queries of all others.
 fn longest_delay(topology: &Topology) -> Duration {
     let between = |link: &&Link| topology.joins_switches(link);
     let longest = |link: &Link| link.impairments.iter().map(|way| way.first.delay).max();
     topology.links.iter().filter(between).filter_map(longest).sum()
 }
 
-/// What comes by another link than answers to it would leave by is no forgery here (RFC 3704).
+/// A packet that arrives on another link than its answers would use is not forged here (RFC 3704).
 const ANY_WAY_BACK: [(&str, &str); 2] = [("ipv4/conf/all/rp_filter", "0"), ("ipv4/conf/default/rp_filter", "0")];
 
 /// The kernel's own default.
 const QUEUE_LENGTH: u32 = 1000;
 
-/// Where queries take longer than this, the number of control packets may differ from run to run, no more.
+/// If queries take longer than this, the number of control packets may differ from run to run.
 const ASKING: Duration = Duration::from_secs(2);
 
-/// Of the slowest kernels (CONFIG_HZ=100).
+/// One tick of the slowest kernels (CONFIG_HZ=100).
 const TICK: Duration = Duration::from_millis(10);
 
-/// How often it is looked whether a query has arrived.
+/// Time between two checks for a query.
 const POLL_ASKING: Duration = Duration::from_millis(2);
 
-/// How long switches give listeners to answer; IGMP counts in tenths of a second.
+/// Time that switches give listeners to answer; IGMP counts in tenths of a second.
 const QUERY_RESPONSE: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Multicast groups: when switches know who has joined.
+//! Multicast groups: when switches know the members.
 
 use std::net::IpAddr;
 use std::thread;
@@ -11,13 +11,13 @@ use weir_kernel::links::Netlink;
 use super::Network;
 use crate::topology::{Kind, Path, Topology};
 
-/// A port by which a switch must hand a group out for a receiver.
+/// A port on which a switch must forward a group to a receiver.
 pub(super) struct GroupPort {
     group: IpAddr,
     receiver: usize,
     switch: usize,
     port: String,
-    /// What is wrong as long as the switch does not.
+    /// The error as long as the switch does not.
     unheard: String,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn group_ports(topology: &Topology) -> Vec<GroupPort> {
                 receiver,
                 switch,
                 unheard: format!(
-                    "switch {} has not heard that `{}` has joined {group}",
+                    "switch {} did not learn that `{}` has joined {group}",
                     node.name, topology.nodes[receiver].name
                 ),
                 port: node.interface(link).map(|port| port.name.clone()).unwrap_or_default(),
@@ -46,11 +46,11 @@ pub(super) fn group_ports(topology: &Topology) -> Vec<GroupPort> {
 }
 
 impl Network<'_> {
-    /// Returns when every switch on the way of a group knows that these receivers have joined it, and holds back the
-    /// groups that nobody has joined. To be called when they have. Without switches there is nothing to wait for.
+    /// Returns when every switch on the path of a group knows that these receivers have joined, and holds back groups
+    /// without members. Call it once they have joined. Without switches it returns at once.
     ///
     /// # Errors
-    /// If a switch does not hear of a receiver within 10 s.
+    /// A switch does not learn of a receiver within 10 s.
     pub fn wait_for_members(&self, group: IpAddr, receivers: &[usize]) -> Result<()> {
         self.members_within(PATIENCE, group, receivers)
     }

@@ -1,4 +1,4 @@
-//! A cell's network in the kernel: a namespace a node, two veth pairs a link, the emulator between them.
+//! A cell's network in the kernel: one namespace per node, two veth pairs per link, the emulator between them.
 //!
 //! ```text
 //!  host            the cell's fabric                switch
@@ -6,7 +6,7 @@
 //! ```
 //! A direct link is one veth pair, `eth0 ==== p0`.
 //!
-//! Nothing has a name outside its namespace; all of it goes with the last descriptor, however the process ends.
+//! Nothing has a name outside its namespace; everything goes away with the last descriptor, however the process ends.
 
 mod bring_up;
 mod members;
@@ -39,21 +39,21 @@ pub struct Network<'a> {
     receive_buffer: usize,
     /// What switches must know before a group reaches its receivers.
     group_ports: Vec<GroupPort>,
-    /// What the kernel refused, and the network does without.
+    /// What the kernel refused, and the network lacks.
     refused: Vec<String>,
-    /// From when on switches hold groups back that nobody has joined.
+    /// Time from which switches hold back groups without members.
     snooping_from: Instant,
 }
 
 /// A node's namespace.
 struct NodeNs {
     ns: NetNs,
-    /// While something is to be configured.
+    /// Its netlink socket, while it is being configured.
     netlink: Option<Netlink>,
     interfaces: Interfaces,
 }
 
-/// A link's traces in the kernel.
+/// A link's interfaces in the kernel.
 struct Wire {
     /// Per end: the node and its interface's name.
     nodes: [(usize, String); 2],
@@ -69,7 +69,7 @@ struct Emulated {
 }
 
 impl<'a> Network<'a> {
-    /// Builds the network of a checked topology, links running.
+    /// Builds the network of a checked topology; its links run.
     pub fn build(topology: &Topology, emulator: &'a Emulator, seed: u64) -> Result<Self> {
         let mut network = Network {
             emulator,
@@ -97,34 +97,33 @@ impl<'a> Network<'a> {
         ends.iter().find(|(end, _)| *end == node).map_or("", |(_, name)| name)
     }
 
-    /// Bytes that the smallest socket buffer of the emulator was granted.
+    /// Effective bytes of the emulator's smallest socket buffer.
     pub fn receive_buffer(&self) -> usize {
         self.receive_buffer
     }
 
-    /// What the kernel refused, and the network does without, a sentence each.
+    /// What the kernel refused, and the network lacks, one sentence each.
     pub fn refused(&self) -> &[String] {
         &self.refused
     }
 
-    /// Sets time 0 of what changes on links, steps and traces, on CLOCK_MONOTONIC.
+    /// Sets time 0 of steps and traces, on CLOCK_MONOTONIC.
     pub fn start_clocks(&self, at: Nanos) -> Result<()> {
         let mut emulated = self.links.iter().filter_map(|wire| wire.emulated.as_ref());
         Ok(emulated.try_for_each(|emulated| self.emulator.start_clock(emulated.id, at))?)
     }
 
-    /// Has one direction of a link do something else to packets from now on; what waits keeps its release.
+    /// Changes the impairments of one direction of a link from now on; waiting packets keep their release.
     pub(crate) fn change_plan(&self, link: usize, way: Way, plan: Plan) -> Result<()> {
         let emulated = self.links[link].emulated.as_ref().context("a direct link does nothing to packets")?;
         Ok(self.emulator.change_plan(emulated.id, way, plan)?)
     }
 
-    /// Has the TCP connections of programs on hosts and routers use this congestion control. What the machine lets only
-    /// programs with privilege choose cannot be a namespace's default, and becomes that of the routes; then it is used by
-    /// programs that ask for another before they connect, too. Tells whether that is so.
-    ///
+    /// Makes TCP connections of programs on hosts and routers use this congestion control. One that this machine
+    /// reserves for privileged programs cannot be a namespace's default, and is set on the routes; then it also
+    /// overrides what programs choose before they connect. Returns whether that is so.
     /// # Errors
-    /// The kernel has none of that name.
+    /// The kernel does not have it.
     pub(crate) fn set_congestion(&mut self, topology: &Topology, name: &str) -> Result<bool, weir_kernel::Error> {
         let mut of_routes = false;
         let nodes = topology.nodes.iter().zip(&mut self.nodes).filter(|(node, _)| node.kind != Kind::Switch);
@@ -138,9 +137,9 @@ impl<'a> Network<'a> {
         Ok(of_routes)
     }
 
-    /// Reads every link once nothing moves any more: the counters have not changed from one look to the next, no packet
-    /// is in flight, and interfaces and emulator agree; or they have not changed for as long as `patience`, or `at_most`
-    /// is over: then the emulator's ledgers tell what is still in flight. To be called when the traffic has ended.
+    /// Reads every link once the network is quiet: the counters have not changed between two readings, no packet is in
+    /// flight, and interfaces and emulator agree; or the counters have not changed for `patience`, or `at_most` is
+    /// over: then the emulator's ledgers show what is in flight. Call it after the traffic.
     pub fn settled(&self, patience: Duration, at_most: Duration) -> Result<Vec<LinkReading>> {
         let (mut last, mut since, begin) = (Vec::new(), Instant::now(), Instant::now());
         loop {
@@ -160,7 +159,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Reads every link as it is now, whatever moves.
+    /// Reads every link as it is now.
     pub(crate) fn read(&self) -> Result<Vec<LinkReading>> {
         let nodes: Vec<_> = self.nodes.iter().map(|node_ns| node_ns.interfaces.read()).collect::<Result<_, _>>()?;
         let find = |counters: &[InterfaceCounters], name: &str| {
@@ -179,7 +178,7 @@ impl<'a> Network<'a> {
 impl Drop for Network<'_> {
     fn drop(&mut self) {
         for emulated in self.links.iter().filter_map(|wire| wire.emulated.as_ref()) {
-            // An emulator thread that has ended holds no link any more.
+            // An emulator thread that has ended no longer holds a link.
             let _ = self.emulator.detach(emulated.id);
         }
     }
@@ -201,5 +200,5 @@ impl NodeNs {
     }
 }
 
-/// How often counters are read while packets may still move.
+/// Time between two readings while packets may still move.
 const POLL: Duration = Duration::from_millis(20);

@@ -1,9 +1,9 @@
-//! What the counters of one link say.
+//! The counters of one link.
 
 use weir_emulator::ledger::{Ledger, LinkReport};
 use weir_kernel::counters::InterfaceCounters;
 
-/// What the counters of one link say.
+/// The counters of one link.
 #[derive(Clone, Debug)]
 pub struct LinkReading {
     /// Per end: the node's interface.
@@ -13,15 +13,15 @@ pub struct LinkReading {
 }
 
 impl LinkReading {
-    /// Frames that went missing between a node and the emulator, or came from nowhere, by the interfaces' counters;
-    /// both ways, both ends. Of a direct link between its ends, and the joint behind it is empty.
+    /// Frames missing or extra between a node and the emulator by the interfaces' counters: both directions, both ends.
+    /// On a direct link between its ends; the second joint is empty.
     pub fn joints(&self) -> [Joint; 4] {
         let [a, b] = &self.nodes;
         let Some(report) = &self.emulated else {
             let across =
                 |from: &InterfaceCounters, to: &InterfaceCounters| Joint { before: from.sent, after: to.received };
-            let behind = |to: &InterfaceCounters| Joint { before: to.received, after: to.received };
-            return [across(a, b), behind(b), across(b, a), behind(a)];
+            let far_joint = |to: &InterfaceCounters| Joint { before: to.received, after: to.received };
+            return [across(a, b), far_joint(b), across(b, a), far_joint(a)];
         };
         let [forward, backward] = [&report.forward.ledger, &report.backward.ledger];
         let into = |node: &InterfaceCounters, ledger: &Ledger| Joint {
@@ -33,10 +33,10 @@ impl LinkReading {
         [into(a, forward), out(forward, b), into(b, backward), out(backward, a)]
     }
 
-    /// Frames that a node sent into this link (those dropped on the way included) and got out of it, by the end it is at (0 or
-    /// 1). Over all ends of a switch both add up to the same; over those of a router, too, less what it answered itself. Control
-    /// (ARP, ND, IGMP, MLD) is not counted: switches and routers ask, answer and swallow such frames themselves. Of a direct link
-    /// control is not known and counts.
+    /// Frames that a node sent into this link (including those dropped on the way) and received from it, by end (0 or
+    /// 1). Over all ends of a switch the two sums are equal; over those of a router too, except for its own answers.
+    /// Control frames (ARP, ND, IGMP, MLD) are not counted: switches and routers create and consume them. On a direct
+    /// link control is unknown and counts.
     pub fn throughput(&self, end: usize) -> (u64, u64) {
         let control = self.emulated.as_ref();
         let control = control.map_or([0, 0], |report| [report.forward.ledger.control, report.backward.ledger.control]);
@@ -45,7 +45,7 @@ impl LinkReading {
         (sent, node.received.saturating_sub(control[1 - end]))
     }
 
-    /// Whether nothing is on its way.
+    /// Whether nothing is in flight.
     pub(super) fn is_settled(&self) -> bool {
         let of = |report: &LinkReport| report.forward.ledger.in_flight + report.backward.ledger.in_flight;
         let in_flight = self.emulated.as_ref().map_or(0, of);
@@ -53,7 +53,7 @@ impl LinkReading {
     }
 }
 
-/// Two counters of the same frames, in the order of their way.
+/// Two counters of the same frames, in path order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Joint {
     /// The earlier counter.
@@ -63,7 +63,7 @@ pub struct Joint {
 }
 
 impl Joint {
-    /// What is missing behind the joint; negative: more came than went.
+    /// Frames missing after the joint; negative: more arrived than were sent.
     pub fn remainder(self) -> i64 {
         self.before as i64 - self.after as i64
     }

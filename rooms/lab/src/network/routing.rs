@@ -1,4 +1,4 @@
-//! Addresses, neighbours, routes and rules of the nodes. All of it is given, so that nothing is asked on the links.
+//! Addresses, neighbours, routes and rules of the nodes. All are static, so that no link carries queries.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -11,11 +11,11 @@ use super::Network;
 use super::bring_up::mac;
 use crate::topology::{Control, Interface, Kind, Path, Topology};
 
-/// Ports of the sender that its data connections have, where the control connection has a link for itself.
+/// Source ports of the data connections, if the control connection has its own link.
 pub const DATA_PORTS: RangeInclusive<u16> = 5200..=5327;
 
 impl Network<'_> {
-    /// Gives a node its addresses, and tells it where the others of its segments are.
+    /// Sets a node's addresses, and static neighbour entries for the others on its segments.
     pub(super) fn address(&mut self, topology: &Topology, node: usize) -> Result<()> {
         if topology.nodes[node].kind == Kind::Switch {
             return self.fill_forwarding_table(topology, node);
@@ -35,11 +35,11 @@ impl Network<'_> {
         Ok(())
     }
 
-    /// A switch that had to learn would flood.
+    /// Without static entries a switch would flood packets.
     fn fill_forwarding_table(&mut self, topology: &Topology, switch: usize) -> Result<()> {
         for port in &topology.nodes[switch].interfaces {
             let index = self.index(switch, port)?;
-            for mac in topology.behind(switch, port.link).into_iter().map(|(link, end)| mac(link, end)) {
+            for mac in topology.reachable_through(switch, port.link).into_iter().map(|(link, end)| mac(link, end)) {
                 self.nodes[switch].netlink()?.add_forwarding_entry(index, mac)?;
             }
         }
@@ -69,7 +69,7 @@ impl Network<'_> {
         }
     }
 
-    /// Connections to the traffic's port take the control link, those from the data ports the ordinary way.
+    /// Connections to the traffic's port use the control link, those from the data ports the normal route.
     fn set_control_aside(&mut self, topology: &Topology, control: &Control) -> Result<()> {
         let index = self.index_on(topology, topology.traffic.sender, control.link)?;
         let netlink = self.nodes[topology.traffic.sender].netlink()?;
@@ -110,7 +110,7 @@ fn peers(topology: &Topology, node: usize, own: &Interface) -> Vec<(IpAddr, MacA
     peers
 }
 
-/// The groups that a node sends to or receives, and by which link.
+/// The groups that a node sends to or receives, and their link.
 fn groups(topology: &Topology, node: usize) -> Vec<(IpNet, usize)> {
     let mut groups: Vec<(IpNet, usize)> = Vec::new();
     for flow in topology.flows().filter(|flow| flow.destination.is_multicast()) {
@@ -130,8 +130,8 @@ fn groups(topology: &Topology, node: usize) -> Vec<(IpNet, usize)> {
     groups
 }
 
-/// A number of ours.
+/// A table number that is not in use.
 const CONTROL_TABLE: u32 = 100;
 
-/// RT_TABLE_LOCAL, which the kernel looks at first.
+/// RT_TABLE_LOCAL, which the kernel uses first.
 const LOCAL_TABLE: u32 = 255;

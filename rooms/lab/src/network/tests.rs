@@ -121,7 +121,7 @@ fn a_group_reaches_those_who_joined_and_nobody_else() {
         let near = join(&network, receivers[1], group);
         network.wait_for_members(group, &receivers[1..]).unwrap();
         let missing = network.members_within(Duration::from_millis(50), group, receivers).unwrap_err();
-        let expected = format!("switch s1 has not heard that `far` has joined {group}: ");
+        let expected = format!("switch s1 did not learn that `far` has joined {group}: ");
         assert!(format!("{missing:#}").starts_with(&expected), "{missing:#}");
         let far = join(&network, receivers[0], group);
         network.wait_for_members(group, receivers).unwrap();

@@ -1,4 +1,4 @@
-//! The life of a program as a table of states: pure, told what happened and when.
+//! The life of a program as a table of states: pure, its events carry their times.
 //!
 //! | state | entered when | leaves to |
 //! |---|---|---|
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use weir_program::clock::{Nanos, nanos};
 
-/// When what is to become of a program; times are ns of CLOCK_MONOTONIC, `Nanos::MAX`: not yet known.
+/// When a program starts and stops. Times are ns of CLOCK_MONOTONIC; `Nanos::MAX`: not yet known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) start: Nanos,
@@ -32,7 +32,7 @@ pub(super) enum State {
     },
     Ended,
     Killed,
-    /// There is no such program on this machine.
+    /// The program is not on this machine.
     Absent,
     Failed(String),
 }
@@ -47,7 +47,7 @@ pub(super) enum Event {
     Exited(i32),
 }
 
-/// What is to be done.
+/// The action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Start,
@@ -90,16 +90,16 @@ impl Life {
         action
     }
 
-    /// Whether nothing more becomes of it.
+    /// Whether the state is final.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.state, State::Ended | State::Killed | State::Absent | State::Failed(_))
     }
 }
 
-/// As systemd has it for a service by default, a third of it (TimeoutStartSec is 90 s): a cell waits for it.
+/// A third of systemd's default for a service (TimeoutStartSec is 90 s): a cell waits for it.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// As Docker has it before it kills.
+/// The time that Docker waits before it kills.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The programs of a scenario: started on their hosts, asked meanwhile, ended whatever happens, and what they print.
+//! The programs of a scenario: starts them on their hosts, polls them, ends them in any case, and collects their
+//! output.
 //!
 //! ```text
 //! [[programs]] -> Instance: a host, a Life -> Running, below the lab's init (weir_kernel::namespaces::process)
@@ -40,25 +41,25 @@ use crate::network::Network;
 use crate::scenario::{Mode, Program, Scenario};
 use crate::topology::{Kind, Topology};
 
-/// What each program reported, by name: one entry an instance.
+/// The reports of each program, by name: one entry per instance.
 pub type AllFacts = BTreeMap<String, Vec<ProgramFacts>>;
 
-/// What one instance of a program reported.
+/// The reports of one instance of a program.
 #[derive(Debug, Default)]
 pub struct ProgramFacts {
     /// Its host.
     pub host: String,
-    /// The object that it printed last.
+    /// The last object that it printed.
     pub printed: Option<Value>,
-    /// Every object that it printed on a line, by seconds from the start of the sending window.
+    /// Every object that it printed on one line, by seconds from the start of the sending window.
     pub lines: Vec<(f64, Value)>,
-    /// What it answered, likewise.
+    /// Its answers, in the same form.
     pub polled: Vec<(f64, Value)>,
-    /// What a reader must know of it.
+    /// Remarks about it.
     pub remark: Option<String>,
-    /// Whether that is a reason not to believe the row.
+    /// Whether these make the row invalid.
     pub failed: bool,
-    /// Why it has printed no object, in words that follow its name.
+    /// Why it has printed no object, as a continuation of its name.
     pub unheard: String,
 }
 
@@ -75,14 +76,14 @@ pub(crate) struct Instance {
     processor: Option<usize>,
     life: Life,
     running: Option<Running>,
-    /// Where it says that it is ready.
+    /// Socket on which it reports that it is ready.
     notify: Option<UnixDatagram>,
     /// Standard output and standard error.
     printed: [Option<JoinHandle<Lines>>; 2],
 }
 
 impl Programs {
-    /// Starts those that have to be there before the window, each when the one before is ready.
+    /// Starts the programs that must run before the window, each when the one before is ready.
     ///
     /// # Errors
     /// A host cannot be entered. A program that fails is reported at the end.
@@ -101,7 +102,8 @@ impl Programs {
         Ok(Programs(instances))
     }
 
-    /// Conducts them from `begin`, the start of the sending window of this length, until the traffic is over and all have ended.
+    /// Runs them from `begin`, the start of the sending window of this length, until the traffic is over and all have
+    /// ended.
     pub fn run(self, begin: Nanos, window: Duration, over: &AtomicBool, stop: &Stop) -> AllFacts {
         let Programs(mut instances) = self;
         if instances.is_empty() {
@@ -139,7 +141,7 @@ impl Programs {
     }
 }
 
-/// Until all have ended. When the traffic is over those that start behind the window have their say, then the others end.
+/// Runs until all have ended. After the traffic, programs that start after the window run first, then the others end.
 fn conduct(instances: &mut [Instance], over: &AtomicBool, stop: &Stop) {
     let mut over_since = None;
     loop {
@@ -175,7 +177,7 @@ impl Instance {
         }
     }
 
-    /// Starts it, and returns when it is ready, or never will be. Tells whether it runs.
+    /// Starts it, and returns when it is ready or never will be. Returns whether it runs.
     pub(crate) fn get_ready(&mut self, stop: impl Fn() -> bool) -> bool {
         self.life.plan.start = 0;
         while matches!(self.life.state, State::Planned | State::Starting { .. }) && !stop() {
@@ -185,7 +187,7 @@ impl Instance {
         self.life.state == State::Running
     }
 
-    /// Has it run from one time to another, or to the stop; returns when it has ended.
+    /// Runs it from one time to another, or to the stop; returns when it has ended.
     pub(crate) fn conduct(&mut self, start: Nanos, end: Nanos, stop: impl Fn() -> bool) {
         self.life.plan.start = start;
         while !self.life.is_over() {
@@ -205,7 +207,7 @@ impl Instance {
                     let event = self.start().map_or_else(Event::NotStarted, |()| Event::Started);
                     self.life.step(event, clock::now());
                 }
-                // One that has ended already needs neither.
+                // A program that has ended needs neither.
                 Some(Action::Terminate) => drop(self.running.as_ref().map(|running| running.signal(Signal::SIGTERM))),
                 Some(Action::Kill) => drop(self.running.as_mut().map(Running::kill)),
             }
@@ -216,7 +218,7 @@ impl Instance {
         let failed = |error: &dyn std::fmt::Display| State::Failed(error.to_string());
         let Program { name, run, stdin, ready, .. } = &self.program;
         let (reader, mut writer) = io::pipe().map_err(|error| failed(&error))?;
-        // It is not longer than what a pipe holds, see `check`.
+        // A pipe holds all of it, see `check`.
         writer.write_all(stdin.as_bytes()).map_err(|error| failed(&error))?;
         drop(writer);
         let mut program = process::Program::below(&self.init, &self.ns, &self.host, &run[0]).args(&run[1..]);
@@ -229,7 +231,7 @@ impl Instance {
         }
         let program = program.stdin(reader).stdout(Stdio::piped()).stderr(Stdio::piped());
         let spawn = || {
-            // It keeps to the processor of the thread that starts it, which was among those that may be used.
+            // It keeps to the CPU of the thread that starts it, which was among the permitted ones.
             let _ = self.processor.map(scheduling::run_on);
             program.spawn()
         };
@@ -257,9 +259,9 @@ impl Instance {
         })
     }
 
-    /// What it printed, on standard output and on standard error.
+    /// Its standard output and standard error.
     pub(crate) fn output(&mut self) -> [Lines; 2] {
-        // Whatever holds its pipes ends with it.
+        // Processes that hold its pipes end with it.
         drop(self.running.take());
         mem::take(&mut self.printed).map(|lines| lines.and_then(|lines| lines.join().ok()).unwrap_or_default())
     }
@@ -273,13 +275,12 @@ impl Instance {
             State::Failed(why) if said.is_empty() => on_host(why.clone()),
             State::Failed(why) => on_host(format!("{why}: {said}")),
             _ if lines.broken > 0 => on_host(format!(
-                "{} lines in braces are no JSON, as with NaN or Infinity: they are in no column",
+                "{} lines in braces are not JSON (NaN and Infinity are not) and are in no column",
                 lines.broken
             )),
-            _ if lines.dropped > 0 => on_host(format!(
-                "{} lines that it printed first are left out: there are more than are kept",
-                lines.dropped
-            )),
+            _ if lines.dropped > 0 => {
+                on_host(format!("its first {} lines are left out: it printed more than are kept", lines.dropped))
+            }
             _ => unanswered.and_then(on_host),
         };
         let unheard = match &self.life.state {
@@ -298,10 +299,10 @@ impl Instance {
     }
 }
 
-/// What was answered, and what a reader must know of the questions that were not.
+/// The answers, and a remark about failed polls.
 type Answers = (Vec<(f64, Value)>, Option<String>);
 
-/// What a program answers from one time to another. What does not answer is asked again.
+/// Polls a program from one time to another. A failed poll is repeated.
 fn answers(
     server: SocketAddr,
     path: &str,
@@ -315,7 +316,7 @@ fn answers(
     while next < end && !stop.is_set() {
         stop.wait(Instant::now() + Duration::from_nanos(next.saturating_sub(clock::now())));
         let asked = clock::now();
-        match output::get(server, path, every.max(LEAST_PATIENCE)) {
+        match output::get(server, path, every.max(MIN_PATIENCE)) {
             Ok(answer) => answers.push((since(begin, asked), answer)),
             Err(error) => failed.push(error),
         }
@@ -338,7 +339,7 @@ fn listens(port: u16) -> bool {
     })
 }
 
-/// A program as it runs on a host: the words in braces are replaced.
+/// A program as it runs on a host, with the words in braces replaced.
 fn filled(program: &Program, scenario: &Scenario, host: &str) -> Result<Program> {
     let weir = env::current_exe().context("find this executable")?.display().to_string();
     let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -370,24 +371,24 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<()> {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         ensure!(
             !name.is_empty() && name.chars().all(plain) && !["link", "host", "run"].contains(&&**name),
-            "{key}.name: {name:?}: letters, digits and _, and not link, host or run, so that columns can name it"
+            "{key}.name: {name:?}: use letters, digits and _, but not link, host or run"
         );
         let before = &scenario.programs[..index];
-        ensure!(before.iter().all(|other| other.name != *name), "{key}.name: there is a program `{name}` already");
-        ensure!(!host.names().is_empty(), "{key}.host: names no host");
+        ensure!(before.iter().all(|other| other.name != *name), "{key}.name: there already is a program `{name}`");
+        ensure!(!host.names().is_empty(), "{key}.host: no host given");
         for host in host.names() {
             let kind = topology.nodes[topology.node(host).with_context(|| format!("{key}.host"))?].kind;
             ensure!(kind == Kind::Host, "{key}.host: `{host}` is a {kind}, not a host");
         }
-        ensure!(!run.is_empty(), "{key}.run: names no program");
-        ensure!(stdin.len() <= PIPE, "{key}.stdin: longer than {PIPE} bytes: name a file in {key}.run");
+        ensure!(!run.is_empty(), "{key}.run: no program given");
+        ensure!(stdin.len() <= PIPE, "{key}.stdin: longer than {PIPE} bytes. Name a file in {key}.run instead.");
         let texts = [stdin, &program.start, &program.stop, &program.kill];
         let asked = poll.iter().map(|poll| &poll.get);
         for word in run.iter().chain(texts).chain(asked).flat_map(|text| words_in_braces(text)) {
             if word != "weir" && word != "host" && !scenario.parameters.contains_key(word) {
                 let known = scenario.parameters.keys().map(String::as_str);
                 let near = weir_program::config::did_you_mean(word, known.chain(["weir", "host"]));
-                bail!("{key}: there is no {{{word}}} in [parameters]{near}");
+                bail!("{key}: no {{{word}}} in [parameters]{near}");
             }
         }
         let filled = filled(program, scenario, &host.names()[0])?;
@@ -396,7 +397,7 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<()> {
         let is_address = |get: &str| output::parts(get).is_some();
         ensure!(
             filled.poll.iter().all(|poll| is_address(&poll.get) && !poll.every.duration().is_zero()),
-            "{key}.poll: every: longer than 0; get: an address such as http://10.0.0.1:8008/agents/json"
+            "{key}.poll: `every` must be above 0, `get` an address such as http://10.0.0.1:8008/agents/json"
         );
     }
     Ok(())
@@ -413,19 +414,19 @@ fn words_in_braces(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('{').filter_map(word)
 }
 
-/// This executable, whose `main` begins with [`process::init_if_asked`].
+/// This executable, whose `main` calls [`process::init_if_asked`] first.
 pub(crate) const INIT: &str = "/proc/self/exe";
 
-/// Between two looks at the programs: as exact as their times are.
+/// Time between two checks of the programs: their times are as exact as this.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// For programs that start when the window has ended: as long as one may take to become ready.
+/// Time to become ready, for programs that start after the window.
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
-/// An answer may take this time, and as long as it is to the next one.
-const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+/// Time-out of an answer; at most the time to the next poll.
+const MIN_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Bytes that a pipe holds (pipe(7)).
+/// Capacity of a pipe, bytes (pipe(7)).
 const PIPE: usize = 65_536;
 
 #[cfg(test)]
@@ -463,6 +464,6 @@ mod tests {
         answering.join().unwrap();
         assert_eq!((found.len(), &found[0].1), (1, &serde_json::json!({ "n": 1 })));
         let remark = remark.unwrap();
-        assert!(remark.starts_with("2 of 3 polls failed, the last: no JSON: "), "{remark}");
+        assert!(remark.starts_with("2 of 3 polls failed, the last: not JSON: "), "{remark}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a program prints and answers, as JSON.
+//! The JSON that a program prints and answers.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -9,14 +9,14 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use weir_program::clock::{self, Nanos};
 
-/// The lines of a standard output, the last ones where there are too many.
+/// The last lines of a standard output.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     lines: VecDeque<(Nanos, String)>,
     bytes: usize,
-    /// Lines that were dropped for the bound.
+    /// Lines that were dropped because of the limit.
     pub(super) dropped: u64,
-    /// Lines that look like an object and are none.
+    /// Lines that begin like an object but are not JSON.
     pub(super) broken: u64,
 }
 
@@ -25,7 +25,7 @@ impl Lines {
     pub(crate) fn read(stdout: impl Read) -> Lines {
         let (mut reader, mut all) = (BufReader::new(stdout), Lines::default());
         let mut line = Vec::new();
-        // What was read before an error counts.
+        // Lines read before an error count.
         while reader.by_ref().take(MAX_BYTES as u64).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
             all.add(clock::now(), String::from_utf8_lossy(&line).trim_end().to_owned());
             line.clear();
@@ -44,12 +44,12 @@ impl Lines {
         }
     }
 
-    /// The object that was printed last, on one line or on several, whatever text follows it; where that was cut, the one before.
+    /// The last printed object, on one or several lines, whatever text follows it. If it was cut, the one before.
     pub(crate) fn last_object(&self) -> Option<Value> {
         self.beginnings().rev().take(2).find_map(|index| self.object_from(index))
     }
 
-    /// The object that was printed first.
+    /// The first printed object.
     pub(crate) fn first_object(&self) -> Option<Value> {
         self.object_from(self.beginnings().next()?)
     }
@@ -64,27 +64,25 @@ impl Lines {
         serde_json::Deserializer::from_str(&text).into_iter().next()?.ok()
     }
 
-    /// The last line that says something.
+    /// The last line that is not blank.
     pub(crate) fn last_words(&self) -> &str {
         let lines = self.lines.iter().rev().map(|(_, line)| &**line);
         lines.into_iter().find(|line| !line.trim().is_empty()).unwrap_or_default()
     }
 
-    /// Why a standard output like this has no object; `stderr`: what was printed there.
+    /// Why this standard output has no object. `stderr`: the program's standard error.
     pub(crate) fn why_no_object(&self, stderr: &Lines) -> String {
         match self.lines.iter().find(|(_, line)| !line.is_empty()) {
             Some((_, line)) => {
                 let begin: String = line.chars().take(SHOWN).collect();
                 format!("printed no JSON object: no line begins with a brace, the first is {begin:?}")
             }
-            None if stderr.last_object().is_some() => {
-                "printed JSON on standard error: send it to standard output".into()
-            }
+            None if stderr.last_object().is_some() => "printed JSON on standard error, not on standard output".into(),
             None => "printed nothing on standard output".into(),
         }
     }
 
-    /// Every line that is an object, with the seconds from `begin` to when it came.
+    /// Every line that is an object, with its time in seconds after `begin`.
     pub(crate) fn objects(&self, begin: Nanos) -> Vec<(f64, Value)> {
         let object = |(at, line): &(Nanos, String)| {
             let value: Value = serde_json::from_str(line).ok().filter(Value::is_object)?;
@@ -110,7 +108,7 @@ pub(crate) fn parts(address: &str) -> Option<(SocketAddr, &str)> {
 pub(super) fn get(server: SocketAddr, path: &str, patience: Duration) -> io::Result<Value> {
     let mut stream = TcpStream::connect_timeout(&server, patience)?;
     stream.set_read_timeout(Some(patience))?;
-    // By version 1.0 an answer ends with its connection, and comes in one piece.
+    // With version 1.0 an answer ends with its connection and is not split into chunks.
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {server}\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
     stream.take(MAX_BYTES as u64).read_to_end(&mut answer)?;
@@ -120,13 +118,13 @@ pub(super) fn get(server: SocketAddr, path: &str, patience: Duration) -> io::Res
     if status != b"200" {
         return Err(io::Error::other(format!("HTTP status {}", String::from_utf8_lossy(status))));
     }
-    serde_json::from_slice(body).map_err(|error| io::Error::other(format!("no JSON: {error}")))
+    serde_json::from_slice(body).map_err(|error| io::Error::other(format!("not JSON: {error}")))
 }
 
-/// Characters of a line that is not what was expected.
+/// Max characters of an unexpected line in an error.
 const SHOWN: usize = 40;
 
-/// Kept of what a program prints: 100,000 samples as sfacctd prints them.
+/// Max lines kept: 100,000 samples in the format of sfacctd.
 const MAX_BYTES: usize = 32 << 20;
 
 #[cfg(test)]
@@ -146,7 +144,7 @@ mod tests {
             (&*why("", ""), &*why("", "no")),
             ("printed nothing on standard output", "printed nothing on standard output")
         );
-        assert_eq!(why("", "{\"a\":1}"), "printed JSON on standard error: send it to standard output");
+        assert_eq!(why("", "{\"a\":1}"), "printed JSON on standard error, not on standard output");
         let first = |line| format!("printed no JSON object: no line begins with a brace, the first is {line:?}");
         assert_eq!(why("INFO {\"a\":1}\n", ""), first("INFO {\"a\":1}"));
         assert_eq!(why("\u{feff}{\"a\":1}\n", ""), first("\u{feff}{\"a\":1}"), "a byte order mark");

@@ -1,4 +1,4 @@
-//! What a worker does with a cell.
+//! The work on one cell.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,41 +20,41 @@ use crate::scenario::{Jobs, Mode, Scenario};
 use crate::sweep::{Cell, Sweep};
 use crate::topology::Topology;
 
-/// A cell to be run, and which of its repeats.
+/// A cell to run, and its repeat.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
-    /// Of all of the run.
+    /// Its place among all jobs of the run.
     place: usize,
     pub(super) cell: &'a Cell,
     pub(super) repeat: u32,
 }
 
-/// What is done with a cell besides measuring it.
+/// Extra output of a cell.
 #[derive(Clone, Debug)]
 pub(super) struct Extras {
-    /// The cell to capture the packets of, the directory to put them into, and how many bytes of each to keep.
+    /// The cell whose packets to capture, the directory for them, and how many bytes of each to keep.
     pub(super) capture: Option<(String, PathBuf, u32)>,
-    /// The directory to put the times of messages into.
+    /// The directory for the times of messages.
     pub(super) messages: PathBuf,
 }
 
-/// A worker: which of how many it is, and what it shares with the others.
+/// A worker: its number, the number of workers, and what they share.
 pub(super) struct Worker<'r> {
     pub(super) number: usize,
     pub(super) workers: usize,
     pub(super) testbed: &'r Testbed,
     pub(super) machine: &'r Machine,
     pub(super) extras: &'r Extras,
-    /// The records that its own are to be better than, if there are any of the same cell.
+    /// Earlier records of the same cell, which its own must improve on.
     pub(super) earlier: &'r [Record],
-    /// The last cell's network, which stays until the next one is made, or all traffic has ended.
+    /// The last cell's network, which stays until the next one is built or all traffic has ended.
     pub(super) last: Option<Measured<'r>>,
 }
 
-/// The records of a cell, and why its file of messages could not be written.
+/// The records of a cell, and why its messages file could not be written.
 pub(super) type Outcome = (Vec<Record>, Option<StoreError>);
 
-/// All jobs of a sweep that are `wanted`: each repeat of all cells after the one before it.
+/// All `wanted` jobs of a sweep: first all cells' first repeats, then their second ones, and so on.
 pub(super) fn jobs<'a>(sweep: &'a Sweep, wanted: impl Fn(&Cell, u32) -> bool) -> Vec<Job<'a>> {
     let repeats = 1..=sweep.scenario().run.repeat.get();
     let all = repeats.flat_map(|repeat| sweep.cells.iter().map(move |cell| (cell, repeat))).enumerate();
@@ -62,7 +62,7 @@ pub(super) fn jobs<'a>(sweep: &'a Sweep, wanted: impl Fn(&Cell, u32) -> bool) ->
     jobs.filter(|job| wanted(job.cell, job.repeat)).collect()
 }
 
-/// Jobs in groups, each with how many of it run at once: those that fill a processor come first.
+/// Jobs in groups, each with its number of parallel jobs: those that fill a CPU come first.
 pub(super) fn groups(jobs: Vec<Job<'_>>) -> Vec<(usize, Vec<Job<'_>>)> {
     let mut groups = BTreeMap::<usize, Vec<Job<'_>>>::new();
     for job in jobs {
@@ -76,7 +76,7 @@ pub(super) fn groups(jobs: Vec<Job<'_>>) -> Vec<(usize, Vec<Job<'_>>)> {
     groups.into_iter().map(|(at_once, jobs)| (at_once.min(jobs.len()), jobs)).collect()
 }
 
-/// How many cells like this one two processors carry.
+/// How many cells like this one two CPUs can run.
 fn at_once(cell: &Cell) -> usize {
     let Scenario { traffic, tcp, .. } = &cell.scenario;
     // BBR does not yield to loss.
@@ -94,12 +94,12 @@ fn at_once(cell: &Cell) -> usize {
 }
 
 impl Job<'_> {
-    /// About how long it takes, its network included.
+    /// Its estimated duration, including its network.
     pub(super) fn time(&self) -> Duration {
         let scenario = &self.cell.scenario;
         let warmups =
             cell::load(scenario).into_iter().chain([&scenario.traffic]).map(|traffic| traffic.warmup.duration());
-        // Bulk transfers end with their window, whatever is under way.
+        // Bulk transfers end with their window, whatever is in flight.
         let drain = if scenario.traffic.mode == Mode::Bulk { Duration::ZERO } else { scenario.run.drain.duration() };
         warmups.sum::<Duration>() + scenario.run.duration.duration() + drain + NETWORK
     }
@@ -114,12 +114,12 @@ impl Worker<'_> {
         if let Some((name, dir, snap)) = &self.extras.capture
             && *name == cell.name
         {
-            // Repeats may run side by side.
+            // Repeats may run in parallel.
             let name = if job.repeat > 1 { format!("{name}-{}", job.repeat) } else { name.clone() };
             prepared = prepared.and_then(|mut prepared| prepared.capture(dir, &name, *snap).map(|()| prepared));
         }
         meeting.before_traffic();
-        // Cells that run side by side do not send in step, nor start at once.
+        // Parallel cells do not send in step or start at the same time.
         let number = self.number as u32;
         let stagger = endpoints::interval(&cell.scenario.traffic) * number / self.workers as u32 + SPACING * number;
         let measured = prepared.and_then(|prepared| prepared.run(stagger, self.machine));
@@ -127,7 +127,7 @@ impl Worker<'_> {
         let mut records = account::records(cell, job.repeat, measured);
         let kept = |new: &Record| run.messages && earlier::is_better(self.earlier, new);
         let written = messages::write(&self.extras.messages, &records, &measured.traffic, kept);
-        // What was measured is kept without it.
+        // The records are kept without the file.
         let unwritten = written.err().map(StoreError::outside_the_lab);
         if let Some(error) = &unwritten {
             let remark = format!("{MESSAGES_LACK} all messages, and is not there: {error}");
@@ -137,27 +137,28 @@ impl Worker<'_> {
     }
 }
 
-/// Messages at such an interval, and slower ones, leave most of a processor to others: each takes about 60 us of one.
+/// Messages at this interval or a longer one leave most of a CPU to others: each takes about 60 us.
 const LIGHT: Duration = Duration::from_millis(1);
 
-/// So many of those at once take half of one processor: 8 * 60 us / 1 ms.
+/// This many of them take half of one CPU: 8 * 60 us / 1 ms.
 const LIGHT_AT_ONCE: usize = 8;
 
-/// Over a path that loses so much, and is so long, TCP that yields to loss reaches 70 Mbit/s at most (Mathis et al., "The
-/// macroscopic behavior of the TCP congestion avoidance algorithm", 1997: 1448 B / 2 ms * 1.22 / sqrt(1 %)), 0.11 of a processor.
+/// On a path with this loss and delay, TCP that yields to loss reaches at most 70 Mbit/s (Mathis et al., "The
+/// macroscopic behavior of the TCP congestion avoidance algorithm", 1997: 1448 B / 2 ms * 1.22 / sqrt(1 %)), 0.11 of a
+/// CPU.
 const LOSSY: f64 = 0.01;
 const FAR_MS: f64 = 1.0;
 
-/// Were all at that limit, so many of those at once would fill nine tenths of two processors.
+/// If all were at that limit, this many of them would use nine tenths of two CPUs.
 const SLOW_AT_ONCE: usize = 16;
 
 /// Building and settling a network, and connecting.
 const NETWORK: Duration = Duration::from_millis(700);
 
-/// Between the starts of cells that run side by side.
+/// Time between the starts of parallel cells.
 const SPACING: Duration = Duration::from_millis(10);
 
-/// Far apart and odd, so that the seeds of repeats never meet those of neighbouring runs.
+/// Large and odd, so that seeds of repeats never equal those of neighbouring runs.
 const REPEAT_STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
 
 #[cfg(test)]

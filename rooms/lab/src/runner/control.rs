@@ -1,4 +1,4 @@
-//! What the lab itself adds: messages over the scenario's network with all impairments taken away.
+//! The delay that the lab itself adds: messages over the scenario's network without impairments.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::scenario::{Arrivals, Engine, Mode, Receive, Scenario, Tracing};
 use crate::sweep::Cell;
 
-/// Sends 1000-byte datagrams, one each millisecond, over the unimpaired network for `run.control`.
+/// Sends one 1000-byte datagram per millisecond over the unimpaired network for `run.control`.
 pub(super) fn measure(testbed: &Testbed, machine: &Machine, scenario: &Scenario) -> Result<OwnCost> {
     let mut scenario = scenario.clone();
     (scenario.load, scenario.receive) = (None, Receive::default());

@@ -1,4 +1,4 @@
-//! Records that a run has already: of an earlier run that goes on, and of cells that the machine disturbed.
+//! Existing records: of an earlier run that is resumed, and of cells that the machine disturbed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +8,21 @@ use weir_report::store;
 
 use crate::sweep::{Cell, Sweep};
 
-/// A cell of the sweep and which of its repeats, by which records are known.
+/// Key of a record: a cell of the sweep and its repeat.
 pub(super) type Key = (String, u32);
 
-/// Of which cell a record is.
+/// The cell of a record.
 pub(super) fn key(record: &Record) -> Key {
     let (cell, repeat) = record.run();
     (cell.to_owned(), repeat)
 }
 
-/// Receivers of a cell, each of which has a record.
+/// Receivers of a cell; each has a record.
 pub(super) fn receivers(cell: &Cell) -> usize {
     cell.scenario.traffic.to.names().len()
 }
 
-/// Those of these records whose cell has one for each of its receivers, and still has the settings that it was measured by.
+/// The records whose cell has one for each of its receivers, and unchanged settings.
 pub(super) fn finished(sweep: &Sweep, mut records: Vec<Record>) -> Vec<Record> {
     let cells: BTreeMap<_, _> = sweep.cells.iter().map(|cell| (cell.name.as_str(), cell)).collect();
     let settings: BTreeMap<_, _> = cells.iter().map(|(name, cell)| (*name, cell.scenario.fingerprint())).collect();
@@ -31,7 +31,7 @@ pub(super) fn finished(sweep: &Sweep, mut records: Vec<Record>) -> Vec<Record> {
     records.retain(|record| settings.get(&*key(record).0).is_none_or(|settings| record.settings == *settings));
     if records.len() < all {
         complain!(
-            "weir: {} of {all} records are of other settings than {} has now (was it edited?): their cells run again",
+            "weir: {} of {all} records have other settings than {}: their cells run again",
             all - records.len(),
             store::MANIFEST
         );
@@ -50,7 +50,7 @@ pub(super) fn disturbed(records: &[Record]) -> BTreeSet<Key> {
     records.iter().filter(|record| !record.row.valid && !record.stopped).map(key).collect()
 }
 
-/// Whether a record is less disturbed than that of the same run which there is already, if there is one.
+/// Whether a record is less disturbed than an existing one of the same run, if there is one.
 pub(super) fn is_better(records: &[Record], new: &Record) -> bool {
     let mut same = records.iter().filter(|old| is_same(old, new));
     same.all(|old| !new.stopped && new.disturbed.len() < old.disturbed.len())
@@ -60,7 +60,7 @@ fn is_same(a: &Record, b: &Record) -> bool {
     a.row.cell == b.row.cell && a.row.repeat == b.row.repeat
 }
 
-/// Puts records of a second run in the place of those of the first one that are more disturbed. Returns those that were put.
+/// Replaces records by those of a second run that are less disturbed. Returns the new ones.
 pub(super) fn replace(records: &mut [Record], again: Vec<Record>) -> Vec<Record> {
     let mut better = Vec::new();
     for mut new in again {

@@ -1,4 +1,4 @@
-//! What the manifest of a run says before anything has been measured.
+//! The manifest of a run before anything has been measured.
 
 use std::time::SystemTime;
 
@@ -14,7 +14,7 @@ use crate::scenario::Receivers;
 use crate::sweep::Sweep;
 use crate::topology::Topology;
 
-/// The manifest of a run on a machine of which these facts are known; of one that goes on, by what its manifest says now.
+/// The manifest of a run, with these facts about the machine; a resumed run keeps those of its manifest.
 pub(super) fn of(plan: &Plan, environment: Vec<(String, String)>) -> Result<Manifest> {
     let scenario = plan.sweep.scenario();
     let records: usize = plan.sweep.cells.iter().map(receivers).sum();
@@ -46,7 +46,7 @@ pub(super) fn of(plan: &Plan, environment: Vec<(String, String)>) -> Result<Mani
     })
 }
 
-/// The axes of the records: those of the sweep, and the receivers where there is a list of them, in any cell.
+/// The axes of the records: those of the sweep, and the receivers if any cell has a list of them.
 fn axes(sweep: &Sweep) -> Vec<(String, Vec<String>)> {
     let axes = sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written()));
     let lists =

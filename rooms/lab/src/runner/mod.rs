@@ -1,4 +1,4 @@
-//! Drives the cells of a sweep, side by side, and leaves a result directory.
+//! Runs the cells of a sweep in parallel, and writes a result directory.
 
 mod cells;
 mod control;
@@ -38,9 +38,9 @@ pub struct Plan {
     dir: PathBuf,
     command: Vec<String>,
     extras: Extras,
-    /// Standard output has the result as JSON, and nothing else.
+    /// Standard output carries only the result as JSON.
     json: bool,
-    /// The run that this one goes on with.
+    /// The run that this one resumes.
     earlier: Option<Manifest>,
 }
 
@@ -52,14 +52,14 @@ impl Plan {
         let dir = dir.unwrap_or_else(|| Path::new("results").join(format!("{name}-{}", compact_time())));
         ensure!(
             !store::holds_a_run(&dir),
-            "{} holds a result already: choose another directory with --out, or go on with it by `weir lab resume`",
+            "{}: already has a result. Choose another directory with --out, or run `weir lab resume`.",
             dir.display()
         );
         Ok(Plan::of(sweep, dir, command, None))
     }
 
-    /// Goes on with the run in `dir`, which was interrupted, killed, or ran out of disk: the cells that it lacks are
-    /// run with the settings that its manifest has.
+    /// Resumes the run in `dir`, which was interrupted, killed, or ran out of disk: runs the missing cells with the
+    /// settings of its manifest.
     pub fn resume(dir: PathBuf) -> Result<Plan> {
         let earlier = store::read_manifest(&dir)?;
         let origin = dir.join(store::MANIFEST).display().to_string();
@@ -73,50 +73,50 @@ impl Plan {
         Plan { sweep, dir, command, extras, json: false, earlier }
     }
 
-    /// The commands of this executable that programs of the scenario are.
+    /// The subcommands of this executable that the scenario's programs run.
     pub fn weir_commands(&self) -> impl Iterator<Item = &str> {
         let words = self.sweep.cells.iter().flat_map(|cell| &cell.scenario.programs).flat_map(|program| &program.run);
         let words = words.flat_map(|words| words.split_whitespace());
         words.clone().zip(words.skip(1)).filter(|(program, _)| *program == "{weir}").map(|(_, command)| command)
     }
 
-    /// Says the result as JSON, on standard output, in place of all words.
+    /// Prints the result as JSON on standard output, instead of all text.
     pub fn as_json(self) -> Plan {
         Plan { json: true, ..self }
     }
 
-    /// A line for people.
-    fn tell(&self, line: &str) {
+    /// A line of text.
+    fn print_line(&self, line: &str) {
         if !self.json {
             say!("{line}");
         }
     }
 
-    /// Captures the packets of a cell at both ends, `snap` bytes of each, into `pcap/` in the result directory.
+    /// Captures a cell's packets at both ends, `snap` bytes of each, to `pcap/` in the result directory.
     pub fn capture(mut self, cell: String, snap: u32) -> Result<Plan> {
         let known = self.sweep.cells.iter().any(|other| other.name == cell);
         let names: Vec<&str> = self.sweep.cells.iter().map(|cell| cell.name.as_str()).collect();
-        ensure!(known, "--pcap {cell}: there is no such cell (there are {})", names.join(", "));
+        ensure!(known, "--pcap {cell}: no such cell (there are {})", names.join(", "));
         self.extras.capture = Some((cell, self.dir.join("pcap"), snap));
         Ok(self)
     }
 }
 
-/// How long a run may take to end after a signal: cells put away what they have, the report is written.
+/// How long a run may take to end after a signal: cells save their results, and the report is written.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Runs a plan, and tells whether an assertion of the scenario fails. To be called while the process has one thread: an ordinary
-/// user enters a user namespace first.
+/// Runs a plan, and returns whether an assertion of the scenario fails. Call it while the process has one thread: an
+/// ordinary user enters a user namespace first.
 pub fn run(plan: &Plan) -> Result<bool> {
     plan.sweep.cells.iter().any(uses_iperf3).then(iperf3::find).transpose()?;
     let privilege = user::obtain_network_privilege()?;
-    let stop = Stop::on_signals_within(GRACE).context("watch for Ctrl-C")?;
+    let stop = Stop::on_signals_within(GRACE).context("handle Ctrl-C")?;
     let done = match plan.earlier {
         None => Vec::new(),
         Some(_) => {
             let records = store::read_records(&plan.dir)?;
             if let Some(changed) = store::changed(&plan.dir, &records) {
-                complain!("weir: {changed}; what it measured runs again");
+                complain!("weir: {changed}; its cells run again");
             }
             earlier::finished(&plan.sweep, records)
         }
@@ -135,8 +135,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let (started, before) = (Instant::now(), plan.earlier.as_ref().map_or(0.0, |earlier| earlier.elapsed_s));
     let facts = match &plan.earlier {
         None => {
-            let buffer =
-                scenario.tcp.buffer.map(|most| ("tcp buffers of the hosts".to_owned(), format!("up to {most}")));
+            let buffer = scenario.tcp.buffer.map(|max| ("tcp buffers of the hosts".to_owned(), format!("up to {max}")));
             environment::facts(&scenario.run, &testbed, privilege).into_iter().chain(buffer).collect()
         }
         Some(earlier) => earlier.environment.clone(),
@@ -144,23 +143,20 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let mut manifest = manifest::of(plan, facts)?;
     if manifest.own_cost.is_none() && !scenario.run.control.duration().is_zero() {
         let measured = control::measure(&testbed, &machine, scenario)?;
-        // One that was stopped is measured again when the run is resumed.
+        // A stopped cell is measured again when the run is resumed.
         manifest.own_cost = (!testbed.stop.is_set()).then_some(measured);
     }
     let written = store::write_manifest(&plan.dir, &manifest);
     written.map_err(|error| if plan.earlier.is_none() { error.at_the_start() } else { error })?;
-    testbed.stop.last_words(format!(
-        "ended without a report: `weir lab report {}` renders what was measured",
-        plan.dir.display()
-    ));
+    testbed.stop.last_words(format!("ended without a report. `weir lab report {}` creates it.", plan.dir.display()));
     let paths = manifest.network.iter().filter(|line| line.contains(" -> "));
-    paths.for_each(|path| plan.tell(&path.replace("; ", "\n  ")));
+    paths.for_each(|path| plan.print_line(&path.replace("; ", "\n  ")));
     type Ended<'e> = &'e mut (dyn FnMut(Outcome) -> Result<()> + Send);
     let run_all = |what: &str, jobs: Vec<Job<'_>>, earlier: &[Record], ended: Ended<'_>| {
         for (workers, jobs) in groups(jobs) {
             let queue = Queue::new(jobs, workers, Job::time);
             let cells = if queue.total == 1 { "cell" } else { "cells" };
-            plan.tell(&format!("{what}: {} {cells}, {workers} at once, {}", queue.total, queue.time()));
+            plan.print_line(&format!("{what}: {} {cells}, {workers} at once, {}", queue.total, queue.time()));
             let worker = |number| {
                 let (testbed, machine, extras) = (&testbed, &machine, &plan.extras);
                 let mut worker = Worker { number, workers, testbed, machine, extras, earlier, last: None };
@@ -181,14 +177,14 @@ pub fn run(plan: &Plan) -> Result<bool> {
             unwritten = unwritten.take().or(lost);
             let stored = new.iter().try_for_each(|record| store.append(record));
             records.extend(new);
-            // A full disk ends the run; what is in the directory already stays.
+            // A full disk ends the run; earlier results stay in the directory.
             stored.context("the run was stopped")
         };
         error = run_all(&what, jobs_left, &[], &mut keep).err();
     }
     for _ in 0..scenario.run.reruns {
         let mut disturbed = earlier::disturbed(&records);
-        // What was captured is of its only run.
+        // The capture belongs to its only run.
         disturbed.retain(|(cell, _)| plan.extras.capture.as_ref().is_none_or(|(captured, ..)| captured != cell));
         if error.is_some() || testbed.stop.is_set() || disturbed.is_empty() {
             break;
@@ -216,7 +212,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
     {
         return Err(error);
     }
-    // What was measured is kept and shown, whatever else went wrong.
+    // Results are kept and shown, whatever else went wrong.
     let rendered = store::write_manifest(&plan.dir, &manifest)
         .and_then(|()| weir_report::write_all(&plan.dir, &manifest, &records));
     let styled = std::io::stdout().is_terminal();
@@ -231,17 +227,17 @@ pub fn run(plan: &Plan) -> Result<bool> {
         say!("{}", Seat::new(|name| std::env::var(name).ok()).line(&rendered.page, styled));
     }
     error.map_or(Ok(()), Err)?;
-    rendered.with_context(|| format!("render what was measured (again: `weir lab report {}`)", plan.dir.display()))?;
+    rendered.with_context(|| format!("create the report (retry: `weir lab report {}`)", plan.dir.display()))?;
     unwritten.map_or(Ok(()), Err)?;
     Ok(judge::fails(&manifest, &records))
 }
 
-/// Refuses a sweep of which a cell cannot run, and more cells than memory holds.
+/// Refuses a sweep with a cell that cannot run, or with more cells than memory holds.
 fn check(sweep: &Sweep) -> Result<()> {
     sweep.check()?;
     let (cells, repeats) = (sweep.cells.len(), sweep.scenario().run.repeat);
     let all = (repeats.get() as usize).saturating_mul(cells);
-    ensure!(all <= MOST_JOBS, "run.repeat: {repeats} times {cells} cells are {all}; at most {MOST_JOBS} can run");
+    ensure!(all <= MAX_JOBS, "run.repeat: {repeats} times {cells} cells are {all}, but at most {MAX_JOBS} can run");
     Ok(())
 }
 
@@ -250,14 +246,15 @@ fn uses_iperf3(cell: &Cell) -> bool {
     traffic.any(|traffic| traffic.engine == Engine::Iperf3)
 }
 
-/// Makes sure that this many cells of a sweep can be up at once.
+/// Ensures that this many cells of a sweep can be up at once.
 pub(super) fn ensure_descriptors(sweep: &Sweep, cells: usize) -> Result<()> {
     limits::ensure_file_descriptors((cells * descriptors(sweep) + DESCRIPTORS_OF_THE_RUN) as u64)?;
     Ok(())
 }
 
-/// Descriptors of the largest cell: four a node (namespace, netlink socket, counters), two ports a link, two ends a
-/// connection, sockets and events, those that wait for switches to know a group, and the emulator's.
+/// Descriptors of the largest cell: four per node (namespace, netlink socket, counters), two ports per link, two ends
+/// per
+/// connection, sockets and events, sockets that wait for switches to learn groups, and the emulator's.
 fn descriptors(sweep: &Sweep) -> usize {
     let of = |cell: &Cell| {
         let scenario = &cell.scenario;
@@ -276,7 +273,7 @@ fn compact_time() -> String {
 }
 
 /// Cells times repeats.
-const MOST_JOBS: usize = 100_000;
+const MAX_JOBS: usize = 100_000;
 
 /// Standard streams, result files, the emulator's and the signals' events, and room for what a library opens.
 const DESCRIPTORS_OF_THE_RUN: usize = 64;
@@ -294,7 +291,7 @@ mod tests {
             Plan::new(sweep, None, Vec::new()).map(|_| ()).map_err(|error| error.to_string())
         };
         assert_eq!(planned("2380"), Ok(()));
-        let refused = "run.repeat: 4000000000 times 42 cells are 168000000000; at most 100000 can run";
+        let refused = "run.repeat: 4000000000 times 42 cells are 168000000000, but at most 100000 can run";
         assert_eq!(planned("4000000000"), Err(refused.into()));
     }
 }

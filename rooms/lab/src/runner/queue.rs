@@ -1,4 +1,4 @@
-//! Jobs of a run, taken by workers side by side.
+//! The jobs of a run, taken by parallel workers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,15 +14,15 @@ use weir_program::stop::Stop;
 pub(super) struct Queue<J> {
     waiting: Mutex<VecDeque<J>>,
     done: AtomicUsize,
-    /// Jobs in all.
+    /// Number of jobs.
     pub(super) total: usize,
-    /// Jobs at once.
+    /// Number of parallel jobs.
     pub(super) workers: usize,
     expected: Duration,
 }
 
-/// Where the workers wait for one another when each of them has a single job: making and removing networks disturbs those
-/// that carry traffic.
+/// Where workers with a single job each wait for one another: building and removing networks disturbs
+/// traffic.
 pub(super) struct Meeting<'q> {
     barrier: &'q Barrier,
     stop: &'q Stop,
@@ -38,7 +38,7 @@ impl Meeting<'_> {
     }
 }
 
-/// However a worker ends: the others must not wait for it for ever.
+/// However a worker ends, the others must not wait for it forever.
 impl Drop for Meeting<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -50,7 +50,7 @@ impl Drop for Meeting<'_> {
 }
 
 impl<J: Send> Queue<J> {
-    /// Jobs to be run in this order, so many at once, each of which takes about as long as `time` says.
+    /// Jobs to run in this order, this many in parallel; `time` estimates the duration of each.
     pub(super) fn new(jobs: Vec<J>, workers: usize, time: impl Fn(&J) -> Duration) -> Self {
         let (total, workers) = (jobs.len(), workers.min(jobs.len()));
         let (longest, sum) = jobs
@@ -61,16 +61,16 @@ impl<J: Send> Queue<J> {
         Queue { waiting: Mutex::new(jobs.into()), done: AtomicUsize::new(0), total, workers, expected }
     }
 
-    /// How long all of it takes, in words.
+    /// The estimated total time, as text.
     pub(super) fn time(&self) -> String {
         format!("about {}", whole_seconds(self.expected))
     }
 
-    /// Runs every job, or as many as there is time for until the stop; an error stops the others. `worker` makes what the
-    /// worker of a number runs jobs with, `ended` takes each result as soon as there is one.
+    /// Runs all jobs, or those before a stop; an error stops the others. `worker` creates the context in which the
+    /// worker of a number runs its jobs; `ended` receives each result at once.
     ///
     /// # Errors
-    /// The first one, of a job or of `ended`.
+    /// The first error of a job or of `ended`.
     pub(super) fn run<R, W: FnMut(J, &mut Meeting<'_>) -> Result<R>>(
         &self,
         stop: &Stop,
@@ -81,7 +81,7 @@ impl<J: Send> Queue<J> {
         let barrier = Barrier::new(if self.workers == self.total { self.workers } else { 1 });
         let work = |number| {
             let mut run = worker(number);
-            // Gone before the worker's last network.
+            // Dropped before the worker's last network.
             let mut meeting = Meeting { barrier: &barrier, stop, started: false };
             while !stop.is_set() {
                 let Some(job) = lock(&self.waiting).pop_front() else { break };
@@ -98,10 +98,11 @@ impl<J: Send> Queue<J> {
             let work = &work;
             let workers: Vec<_> = (0..self.workers).map(|number| scope.spawn(move || work(number))).collect();
             self.show_progress(|| workers.iter().all(|worker| worker.is_finished()));
-            // What the others measured is kept. The panic itself is on standard error already.
+            // The results of the others are kept. The panic itself is on standard error already.
             if workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0 {
                 let outcome = &mut lock(&outcome).1;
-                *outcome = std::mem::replace(outcome, Ok(())).and(Err(anyhow!("a cell panicked: please report it")));
+                *outcome = std::mem::replace(outcome, Ok(()))
+                    .and(Err(anyhow!("a cell panicked, a bug in Weir. Please report it.")));
             }
         });
         outcome.into_inner().unwrap_or_else(PoisonError::into_inner).1
@@ -116,7 +117,7 @@ impl<J: Send> Queue<J> {
         let mut shown = start;
         while !finished() {
             let left = self.expected.saturating_sub(start.elapsed());
-            // Guesses are exceeded.
+            // The estimate has been exceeded.
             let words = if left.is_zero() { "any moment now".into() } else { format!("{} left", whole_seconds(left)) };
             let words = format!("{}/{} cells, {words}", self.done.load(Ordering::Relaxed), self.total);
             if bar.is_hidden() && shown.elapsed() >= LINE_EVERY {
@@ -139,7 +140,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Without a terminal: between two lines about how far it is.
+/// Without a terminal: time between two progress lines.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 const REDRAW: Duration = Duration::from_millis(200);
@@ -189,7 +190,7 @@ mod tests {
         let fails = |job, _: &mut Meeting<'_>| if job == 2 { Err(anyhow!("no link")) } else { Ok(job) };
         assert_eq!(run(1, fails), (vec![0, 1], Some("no link".into())));
         let panics = |job, _: &mut Meeting<'_>| if job == 2 { panic!("on purpose") } else { Ok(job) };
-        assert_eq!(run(1, panics), (vec![0, 1], Some("a cell panicked: please report it".into())));
+        assert_eq!(run(1, panics), (vec![0, 1], Some("a cell panicked, a bug in Weir. Please report it.".into())));
         // The others do not wait for one that ended before its traffic.
         let (ended, error) = run(6, |job, meeting| {
             assert_ne!(job, 2, "on purpose");

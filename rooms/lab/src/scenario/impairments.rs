@@ -1,4 +1,4 @@
-//! Kinds of impairments as a scenario writes them, and what each is in the emulator.
+//! Impairments in the syntax of a scenario, and their form in the emulator.
 
 use anyhow::{Result, bail, ensure};
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ use weir_units::{Share, Size, Span, UnitError};
 pub enum Loss {
     /// Each packet independently.
     Share(Share),
-    /// In bursts, or these packets.
+    /// In bursts, or a list of packets.
     Keys(LossKeys),
 }
 
@@ -22,19 +22,19 @@ pub enum Loss {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LossKeys {
-    /// Share of packets lost in the long run: all in the bad state, none in the good one.
+    /// Mean share of packets lost: all in the bad state, none in the good one.
     pub mean: Option<Share>,
-    /// Mean length of a burst, packets; absent, or 1: each packet independently.
+    /// Mean length of a burst, packets; absent or 1: each packet independently.
     pub burst: Option<f64>,
-    /// Chance a packet to turn bad, see [`weir_emulator::model::Loss::GilbertElliott`].
+    /// Probability per packet of turning bad, see [`weir_emulator::model::Loss::GilbertElliott`].
     pub to_bad: Option<Share>,
-    /// Chance a packet to turn good again.
+    /// Probability per packet of turning good again.
     pub to_good: Option<Share>,
     /// Loss in the good state; absent: 0.
     pub good: Option<Share>,
     /// Loss in the bad state; absent: all.
     pub bad: Option<Share>,
-    /// Indexes, from 0, of the packets of every flow.
+    /// Indexes of the lost packets of every flow, from 0.
     pub list: Option<Vec<u64>>,
 }
 
@@ -42,11 +42,11 @@ pub struct LossKeys {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a distribution, e.g. { uniform = \"2ms\" }")]
 pub struct Variation {
-    /// Evenly between 0 and this.
+    /// Uniform between 0 and this.
     pub uniform: Option<Span>,
     /// Mean and standard deviation.
     pub normal: Option<[Span; 2]>,
-    /// Mean.
+    /// Its mean.
     pub exponential: Option<Span>,
     /// `keep` (packets stay in order) or `reorder`.
     #[serde(default)]
@@ -64,7 +64,7 @@ pub enum Order {
     Reorder,
 }
 
-/// A queue limit: `100` packets, bytes as `"64kB"`, what the link sends in a time as `"100ms"`, or `"unlimited"`.
+/// A queue limit: packets (`100`), bytes (`"64kB"`), what the link sends in a time (`"100ms"`), or `"unlimited"`.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Value")]
 pub enum Queue {
@@ -72,27 +72,27 @@ pub enum Queue {
     Packets(u64),
     /// Bytes.
     Bytes(Size),
-    /// What the rate, or on average the trace, sends in this time, 15 kB at least.
+    /// What the rate, or on average the trace, sends in this time, but at least 15 kB.
     Time(Span),
-    /// Any amount.
+    /// No limit.
     Unlimited,
 }
 
-/// Holding packets back.
+/// Packets that are held back.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table, e.g. { probability = \"1%\", by = \"3ms\" }")]
 pub struct Reorder {
     /// Share of packets.
     pub probability: Share,
-    /// For how long.
+    /// Time that they are held back.
     pub by: Span,
 }
 
 impl Loss {
-    /// As the emulator has it.
+    /// The same for the emulator.
     ///
     /// # Errors
-    /// There is no such process.
+    /// No process has these keys.
     pub fn model(&self) -> Result<model::Loss> {
         let keys = match self {
             Loss::Share(share) => &LossKeys { mean: Some(*share), ..LossKeys::default() },
@@ -110,15 +110,15 @@ impl Loss {
                 bad: bad.map_or(1.0, Share::fraction),
             }),
             (_, _, Some(list)) if !has_mean && !has_bursts => Ok(model::Loss::List(list.clone())),
-            _ => bail!("a loss needs `mean`, `to_bad` and `to_good`, or `list`, and no keys of the others"),
+            _ => bail!("a loss has either `mean`, `to_bad` and `to_good`, or `list`"),
         }
     }
 }
 
-/// A packet turns good again with 1/burst, and bad as often as the mean wants it.
+/// A packet turns good again with probability 1/burst, and bad as often as the mean requires.
 fn of_mean(share: Share, burst: f64) -> Result<model::Loss> {
     let mean = share.fraction();
-    ensure!(burst.is_finite() && burst >= 1.0, "loss.burst of {burst}: a burst has at least 1 packet");
+    ensure!(burst.is_finite() && burst >= 1.0, "loss.burst of {burst}: must be at least 1 packet");
     let to_bad = mean / (burst * (1.0 - mean));
     ensure!(burst == 1.0 || to_bad <= 1.0, "loss: a mean of {share} needs bursts longer than {burst} packets");
     Ok(match burst {
@@ -129,13 +129,13 @@ fn of_mean(share: Share, burst: f64) -> Result<model::Loss> {
 }
 
 impl Variation {
-    /// As the emulator has it.
+    /// The same for the emulator.
     ///
     /// # Errors
     /// It has no distribution, or several.
     pub fn model(&self) -> Result<model::Variation> {
         let distribution = match (self.uniform, self.normal, self.exponential) {
-            (Some(most), None, None) => model::Distribution::Uniform(most.into()),
+            (Some(max), None, None) => model::Distribution::Uniform(max.into()),
             (None, Some([mean, deviation]), None) => model::Distribution::Normal(mean.into(), deviation.into()),
             (None, None, Some(mean)) => model::Distribution::Exponential(mean.into()),
             _ => bail!("variation: give exactly one of `uniform`, `normal` and `exponential`"),
@@ -163,7 +163,7 @@ impl TryFrom<Value> for Loss {
     }
 }
 
-/// Only nothing is the same in any unit.
+/// Only 0 needs no unit.
 fn share_of_number(number: &impl ToString) -> Result<Share, String> {
     number.to_string().parse().map_err(|error: UnitError| error.to_string())
 }
@@ -181,10 +181,10 @@ pub(super) fn of_table<T: DeserializeOwned>(table: Table) -> Result<T, String> {
 }
 
 impl Queue {
-    /// What a link with a limit has where nothing is said.
+    /// The default for a link with a rate or a trace.
     pub const DEFAULT: Queue = Queue::Time(Span::from_millis(100));
 
-    /// As the emulator has it, in front of so many bits a second.
+    /// The same for the emulator, for a link of this many bits per second.
     pub fn model(self, bits_per_second: f64) -> model::QueueLimit {
         match (self, self.bytes(bits_per_second)) {
             (Queue::Packets(packets), _) => model::QueueLimit::Packets(packets),
@@ -193,7 +193,7 @@ impl Queue {
         }
     }
 
-    /// How much it holds; `None`: packets, or any amount.
+    /// Its limit in bytes. `None`: a limit in packets, or no limit.
     fn bytes(self, bits_per_second: f64) -> Option<u64> {
         match self {
             Queue::Bytes(size) => Some(size.bytes),
@@ -203,7 +203,7 @@ impl Queue {
     }
 }
 
-/// A queue that is given as a time holds at least so many bytes: at a low rate it would hold no packet.
+/// Min bytes of a queue given as a time: at a low rate it would not hold a single packet.
 const TEN_PACKETS: u64 = 15_000;
 
 impl TryFrom<Value> for Queue {
@@ -239,7 +239,7 @@ impl Serialize for Queue {
 }
 
 impl Reorder {
-    /// As the emulator has it.
+    /// The same for the emulator.
     pub fn model(self) -> model::Reorder {
         model::Reorder { probability: self.probability.fraction(), by: self.by.into() }
     }
@@ -294,10 +294,10 @@ mod tests {
                 "mean: `5`: a share needs a unit, e.g. \"5%\"",
                 "unknown key `brust`, did you mean `burst`?",
                 "unknown key `maen`, did you mean `mean`?",
-                "a loss needs `mean`, `to_bad` and `to_good`, or `list`, and no keys of the others",
+                "a loss has either `mean`, `to_bad` and `to_good`, or `list`",
                 "list: invalid type: string \"3\", expected a sequence",
                 "true: a loss is a share, e.g. \"5%\", or a table of keys",
-                "a loss needs `mean`, `to_bad` and `to_good`, or `list`, and no keys of the others",
+                "a loss has either `mean`, `to_bad` and `to_good`, or `list`",
             ]
         );
         assert_eq!(Loss::try_from(Value::Integer(0)), Ok(Loss::Share(Share::default())));
@@ -313,6 +313,6 @@ mod tests {
             assert!((to_bad * 0.95 - to_good * 0.05).abs() < 1e-12);
             assert_eq!((to_good, good, bad), (1.0 / burst, 0.0, 1.0));
         }
-        assert_eq!(loss(0.5).unwrap_err(), "loss.burst of 0.5: a burst has at least 1 packet");
+        assert_eq!(loss(0.5).unwrap_err(), "loss.burst of 0.5: must be at least 1 packet");
     }
 }

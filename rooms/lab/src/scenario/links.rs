@@ -1,4 +1,4 @@
-//! Links, what they do to packets in each direction, and how that changes while the traffic runs.
+//! Links, their impairments in each direction, and how these change while the traffic runs.
 
 use std::path::PathBuf;
 
@@ -10,42 +10,42 @@ use weir_units::{BitRate, Share, Size, Span};
 use super::impairments::{Loss, Queue, Reorder, Variation, of_table};
 use crate::traces::Traces;
 
-/// An emulated link between two nodes. Its impairments hold both ways unless `forward` or `backward` says otherwise.
+/// An emulated link between two nodes. Its impairments apply to both directions, unless `forward` or `backward` overrides them.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// The two nodes. `forward` is from the first to the second.
     #[serde(deserialize_with = "two_ends")]
     pub ends: [String; 2],
-    /// Largest IP packet, bytes.
+    /// Max IP packet, bytes.
     #[serde(default = "Link::default_mtu")]
     pub mtu: u32,
     /// A plain veth pair without impairments, for UDP by Weir alone.
     #[serde(default)]
     pub direct: bool,
-    /// As in [`LinkDirection`], for both.
+    /// As in [`LinkDirection`], in both directions.
     pub loss: Option<Loss>,
-    /// As in [`LinkDirection`], for both.
+    /// As in [`LinkDirection`], in both directions.
     pub delay: Option<Span>,
-    /// As in [`LinkDirection`], for both.
+    /// As in [`LinkDirection`], in both directions.
     pub variation: Option<Variation>,
-    /// As in [`LinkDirection`], for both.
+    /// As in [`LinkDirection`], in both directions.
     pub rate: Option<BitRate>,
-    /// As in [`LinkDirection`], for both.
+    /// As in [`LinkDirection`], in both directions.
     pub burst: Option<Size>,
-    /// As in [`LinkDirection`], for both.
+    /// As in [`LinkDirection`], in both directions.
     pub queue: Option<Queue>,
-    /// As in [`LinkDirection`], for both.
+    /// As in [`LinkDirection`], in both directions.
     pub duplicate: Option<Share>,
-    /// As in [`LinkDirection`], for both.
+    /// As in [`LinkDirection`], in both directions.
     pub corrupt: Option<Share>,
-    /// As in [`LinkDirection`], for both.
+    /// As in [`LinkDirection`], in both directions.
     pub reorder: Option<Reorder>,
-    /// As in [`LinkDirection`], for both.
+    /// As in [`LinkDirection`], in both directions.
     pub trace: Option<PathBuf>,
-    /// As in [`LinkDirection`], for both.
+    /// As in [`LinkDirection`], in both directions.
     pub steps: Option<Vec<Step>>,
-    /// As in [`LinkDirection`], for both.
+    /// As in [`LinkDirection`], in both directions.
     pub repeat: Option<Span>,
     /// Impairments from the first end to the second.
     #[serde(default, skip_serializing_if = "LinkDirection::is_empty")]
@@ -55,7 +55,7 @@ pub struct Link {
     pub backward: LinkDirection,
 }
 
-/// Impairments of one direction of a link. What is absent does nothing.
+/// Impairments of one direction of a link. An absent key has no effect.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkDirection {
@@ -74,7 +74,7 @@ pub struct LinkDirection {
     /// What may wait for the shaper: packets (`100`), bytes (`"64kB"`), what the link sends in a time (`"50ms"`, at
     /// least 15 kB) or `"unlimited"`. Default with a rate or a trace: `"100ms"`.
     pub queue: Option<Queue>,
-    /// Share of packets delivered twice.
+    /// Share of packets that are delivered twice.
     pub duplicate: Option<Share>,
     /// Share of packets with one bit flipped.
     pub corrupt: Option<Share>,
@@ -88,19 +88,19 @@ pub struct LinkDirection {
     pub repeat: Option<Span>,
 }
 
-/// A change of a direction: `{ at = "5s", loss = "3%" }`. What it names replaces the values that the direction begins
-/// with, the others are as at the beginning. A rate replaces a trace, and a trace a rate.
+/// A change of a direction: `{ at = "5s", loss = "3%" }`. Its keys replace the direction's initial values; all others are as
+/// at the beginning. A rate replaces a trace, and a trace a rate.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(try_from = "toml::Table")]
 pub struct Step {
-    /// When, from the start of sending.
+    /// Time from the start of sending.
     pub at: Span,
-    /// What it names.
+    /// The values that change.
     #[serde(flatten)]
     pub values: LinkDirection,
 }
 
-/// Impairments of the whole route, spread evenly over its links, both ways independently: n links of
+/// Impairments of the whole route, spread evenly over its links, each direction independently: n links of
 /// 1 - (1 - loss)^(1/n) each multiply to `loss`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -114,7 +114,7 @@ pub struct PathImpairments {
 fn two_ends<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[String; 2], D::Error> {
     let ends = Vec::<String>::deserialize(deserializer)?;
     let wrong =
-        |ends: Vec<String>| format!("ends: a link is between two nodes, not {}: a switch joins more", ends.len());
+        |ends: Vec<String>| format!("ends: a link has two ends, not {}. Use a switch to join more.", ends.len());
     ends.try_into().map_err(|ends| de::Error::custom(wrong(ends)))
 }
 
@@ -123,7 +123,7 @@ impl Link {
         1500
     }
 
-    /// What each direction does, forward first, the values for both filled in.
+    /// Both directions, forward first, with the values for both filled in.
     pub fn directions(&self) -> [LinkDirection; 2] {
         let both = LinkDirection {
             loss: self.loss.clone(),
@@ -144,19 +144,19 @@ impl Link {
 }
 
 impl LinkDirection {
-    /// Whether it does nothing of its own.
+    /// Whether it has no values of its own.
     fn is_empty(&self) -> bool {
         *self == LinkDirection::default()
     }
 
-    /// Share of packets that are altered so.
+    /// Share of packets with this alteration.
     pub fn share_of(&self, kind: Alteration) -> Option<Share> {
         match kind {
             Alteration::Corrupt => self.corrupt,
         }
     }
 
-    /// What may wait for its rate or trace where nothing is said; `None`: something is said, or nothing ever waits.
+    /// The default queue. `None`: a queue is given, or there is no rate and no trace.
     pub fn default_queue(&self) -> Option<Queue> {
         if self.queue.is_some() {
             return None;
@@ -166,7 +166,7 @@ impl LinkDirection {
         ever.then_some(Queue::DEFAULT)
     }
 
-    /// Bits a second of its rate, or on average of its trace; `None`: unlimited.
+    /// Bits per second of its rate, or on average of its trace. `None`: unlimited.
     pub fn capacity(&self, traces: &Traces) -> Option<f64> {
         let traced = || Some(traces.get(self.trace.as_ref()?)?.mean_bits_per_second());
         self.rate.map(|rate| rate.bits_per_second as f64).or_else(traced)
@@ -177,12 +177,12 @@ impl LinkDirection {
         self.steps.as_deref().unwrap_or_default()
     }
 
-    /// Its own values, and those of `other` where it has none. A rate and a trace are each other's.
+    /// Its own values, and those of `other` for the rest. A rate replaces a trace, and a trace a rate.
     pub fn over(&self, other: &LinkDirection) -> LinkDirection {
         let has_capacity = self.rate.is_some() || self.trace.is_some();
         let (rate, trace) =
             if has_capacity { (self.rate, self.trace.clone()) } else { (other.rate, other.trace.clone()) };
-        // What is inherited has nothing to say about a trace of its own.
+        // An inherited rate does not apply to a trace of its own.
         let burst = if self.trace.is_some() { self.burst } else { self.burst.or(other.burst) };
         LinkDirection {
             loss: self.loss.clone().or_else(|| other.loss.clone()),
@@ -210,7 +210,7 @@ impl TryFrom<toml::Table> for Step {
         let values: LinkDirection = of_table(table)?;
         match (&values.steps, &values.repeat) {
             (None, None) => Ok(Step { at, values }),
-            _ => Err("a step has no `steps` and no `repeat` of its own".into()),
+            _ => Err("a step cannot have `steps` or `repeat`".into()),
         }
     }
 }
@@ -223,9 +223,9 @@ mod tests {
     fn a_link_has_two_ends_and_one_kind_of_loss() {
         let error = |text: &str| toml::from_str::<Link>(text).unwrap_err().message().to_owned();
         let three = error("ends = [\"a\", \"b\", \"c\"]");
-        assert_eq!(three, "ends: a link is between two nodes, not 3: a switch joins more");
+        assert_eq!(three, "ends: a link has two ends, not 3. Use a switch to join more.");
         let twice = error("ends = [\"a\", \"b\"]\nloss = { mean = \"5%\", to_bad = \"1%\" }");
-        assert!(twice.starts_with("a loss needs `mean`, `to_bad` and `to_good`, or `list`"), "{twice}");
+        assert!(twice.starts_with("a loss has either `mean`, `to_bad` and `to_good`, or `list`"), "{twice}");
         assert!(toml::from_str::<Link>("ends = [\"a\", \"b\"]").is_ok());
     }
 }

@@ -1,7 +1,7 @@
-//! The scenario document: what the network looks like, what is sent through it, how the result is drawn.
+//! The scenario document: the network, the traffic, and the charts of the result.
 //!
-//! Its tables are types of their own, by what they are about: [`Run`], [`Host`] and the other nodes, [`Link`] with its
-//! [`LinkDirection`]s, [`Traffic`]. What they say is checked by [`super::topology`] and [`super::cell::check`].
+//! Each table is its own type: [`Run`], [`Host`] and the other nodes, [`Link`] with its
+//! [`LinkDirection`]s, [`Traffic`]. [`super::topology`] and [`super::cell::check`] check their values.
 
 mod impairments;
 mod links;
@@ -35,7 +35,7 @@ use weir_traffic::Transport;
 
 use crate::traces::{Replayed, Traces};
 
-/// One cell of a scenario: the document without its axes, every value decided.
+/// One cell of a scenario: the document without its axes, with every value set.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -49,12 +49,12 @@ pub struct Scenario {
     /// Keys and their values to sweep: a list, or `{ from, to, step }`. Every combination is a cell.
     #[serde(default)]
     pub axes: toml::Table,
-    /// How it is run.
+    /// Settings of the run.
     #[serde(default)]
     pub run: Run,
     /// End systems by name.
     pub hosts: BTreeMap<String, Host>,
-    /// Routers by name: the kernel's forwarding.
+    /// Routers by name: the kernel forwards.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub routers: BTreeMap<String, Router>,
     /// Learning bridges by name, with IGMP and MLD snooping and a querier.
@@ -62,18 +62,18 @@ pub struct Scenario {
     pub switches: BTreeMap<String, Switch>,
     /// Emulated links by name, in the order of their random sequences.
     pub links: BTreeMap<String, Link>,
-    /// Impairments of the route from the sender to the receiver as a whole.
+    /// Impairments of the whole route from the sender to the receiver.
     #[serde(default)]
     pub path: PathImpairments,
     /// What is sent and measured.
     pub traffic: Traffic,
-    /// Programs that run on hosts, and by what their columns know them.
+    /// Programs that run on hosts, named for use in columns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
     /// Values for programs, as `{NAME}`; axes are `parameters.NAME`.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     pub parameters: toml::Table,
-    /// Added columns of its own.
+    /// Columns that the scenario defines.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub columns: IndexMap<String, Column>,
     /// A bulk transfer next to the traffic; `warmup` is its head start, `streams = 0` none.
@@ -82,19 +82,19 @@ pub struct Scenario {
     /// How datagrams are received.
     #[serde(default)]
     pub receive: Receive,
-    /// TCP settings of the hosts and of all traffic by TCP.
+    /// TCP settings of the hosts and of all TCP traffic.
     #[serde(default)]
     pub tcp: Tcp,
-    /// Settings of all traffic by QUIC.
+    /// Settings of all QUIC traffic.
     #[serde(default)]
     pub quic: Quic,
-    /// Cells besides those of the axes.
+    /// Cells in addition to those of the axes.
     #[serde(default)]
     pub cells: Vec<ExtraCell>,
     /// Charts of the report.
     #[serde(default)]
     pub charts: Vec<Chart>,
-    /// Published values to lay over them.
+    /// Published values to show in them.
     #[serde(default)]
     pub published: Option<Published>,
     /// Published statements to judge.
@@ -105,15 +105,15 @@ pub struct Scenario {
     pub asserts: Vec<Claim>,
     /// Where relative paths of traces start. Default: that of the file.
     pub directory: Option<PathBuf>,
-    /// The traces that links name, read when the sweep was laid out.
+    /// The traces of the links, read when the sweep was created.
     #[serde(skip)]
     pub traces: Traces,
-    /// What `traffic.replay` names, read likewise.
+    /// The capture of `traffic.replay`, read at the same time.
     #[serde(skip)]
     pub replayed: Replayed,
 }
 
-/// A cell of its own: the document with some keys set, and the first value of every axis for those that are not.
+/// An extra cell: the document with some keys set, and the first value of every other axis.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExtraCell {
@@ -125,7 +125,7 @@ pub struct ExtraCell {
 }
 
 impl Scenario {
-    /// Tells whether two cells measure the same: all that they are, but how they are told, and how many run at once.
+    /// Identifies what a cell measures: all settings except presentation and the number of parallel cells.
     pub fn fingerprint(&self) -> String {
         let mut measured = toml::Table::try_from(self).unwrap_or_default();
         measured.retain(|key, _| !TOLD.contains(&key));
@@ -135,12 +135,12 @@ impl Scenario {
         format!("{:016x}", store::checksum(measured.to_string().as_bytes()))
     }
 
-    /// Its columns, as the report knows them.
+    /// Its columns for the report.
     pub fn own_columns(&self) -> Vec<OwnColumn> {
         self.columns.iter().map(|(name, column)| column.own(name)).collect()
     }
 
-    /// Whether a key of TCP or QUIC means anything to what is sent; any other key does.
+    /// Whether a key applies to the traffic: keys of TCP or QUIC may not, all others do.
     pub(crate) fn uses(&self, key: &str) -> bool {
         let sent = |by: &dyn Fn(Transport) -> bool| {
             by(self.traffic.transport) || self.load.as_ref().is_some_and(|load| load.streams > 0 && by(load.transport))
@@ -152,7 +152,7 @@ impl Scenario {
         }
     }
 
-    /// Gives each direction that has a rate or a trace, at some time, a queue, where nothing is said of one.
+    /// Gives the default queue to each direction that has a rate or a trace, at any time, and no queue.
     pub(crate) fn bound_queues(&mut self) {
         for link in self.links.values_mut() {
             let [forward, backward] = link.directions();
@@ -162,7 +162,7 @@ impl Scenario {
         }
     }
 
-    /// The text of a scenario by file path or by the name of one that ships, and the name to use in errors.
+    /// The text of a scenario by file path or built-in name, and its name in errors.
     pub fn find(name: &str) -> Result<(String, String)> {
         let path = Path::new(name);
         if path.extension().is_some() || path.components().count() > 1 {
@@ -173,12 +173,12 @@ impl Scenario {
             Ok(text) => Ok((format!("{name}.toml"), text.to_owned())),
             Err(error) => {
                 let near = did_you_mean(name, Scenario::shipped().map(|(name, _)| name));
-                bail!("{error}, or give the path of a file (./{name}.toml){near}")
+                bail!("{error}, or write the path of a file (./{name}.toml){near}")
             }
         }
     }
 
-    /// The text of a scenario that ships.
+    /// The text of a built-in scenario.
     pub fn of_name(name: &str) -> Result<&'static str> {
         let file = SHIPPED.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8());
         file.with_context(|| {
@@ -187,13 +187,13 @@ impl Scenario {
         })
     }
 
-    /// Name and text of every scenario that ships, by name.
+    /// Name and text of every built-in scenario, by name.
     pub fn shipped() -> impl Iterator<Item = (&'static str, &'static str)> {
         SHIPPED.files().filter_map(|file| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?)))
     }
 }
 
-/// Keys that say how cells are told, not what they are.
+/// Keys about the presentation of cells, which do not change what is measured.
 const TOLD: [&str; 9] =
     ["title", "description", "axes", "cells", "charts", "claims", "assert", "published", "directory"];
 

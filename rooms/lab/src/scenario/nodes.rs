@@ -25,13 +25,13 @@ pub struct Host {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(try_from = "Value", untagged)]
 pub enum Addresses {
-    /// Of a node's only interface.
+    /// Those of a node's only interface.
     Only(Vec<IpNet>),
-    /// By the name of the link that the interface is on.
+    /// By the name of the interface's link.
     ByLink(BTreeMap<String, Vec<IpNet>>),
 }
 
-/// A namespace that forwards IP packets between its interfaces. Routes to every network are computed (shortest path,
+/// A namespace that forwards IP packets between its interfaces. Weir computes routes to every network (shortest path,
 /// then by name), on hosts too.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! Programs that a scenario runs on its hosts, and columns of its own.
+//! Programs that a scenario runs on its hosts, and its own columns.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use weir_units::Span;
 
 use super::Receivers;
 
-/// A program that runs on a host while a cell does.
+/// A program that runs on a host during a cell.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
@@ -40,7 +40,7 @@ pub struct Program {
     pub poll: Option<Poll>,
 }
 
-/// JSON that a program is asked for over HTTP, from its host: `{ every = "1s", get = "http://127.0.0.1:8008/agents/json" }`.
+/// JSON that the lab requests over HTTP on the program's host: `{ every = "1s", get = "http://127.0.0.1:8008/agents/json" }`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(
     deny_unknown_fields,
@@ -56,7 +56,7 @@ pub struct Poll {
     pub from: Span,
 }
 
-/// A column of the scenario's own.
+/// A column that the scenario defines.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
@@ -73,7 +73,7 @@ pub struct Column {
 }
 
 impl Program {
-    /// One that starts at once and has no input.
+    /// A program that starts at once and has no input.
     pub(crate) fn new(name: &str, host: &str, run: Vec<String>, ready: String) -> Program {
         let (name, host, stdin) = (name.to_owned(), Receivers::One(host.to_owned()), String::new());
         let (start, stop, kill) = (Program::before(), Program::end(), Program::never());
@@ -96,14 +96,14 @@ impl Program {
         "none".into()
     }
 
-    /// The port on which it listens when it is ready.
+    /// The port on which it listens once it is ready.
     pub fn ready_port(&self) -> Option<u16> {
         self.ready.strip_prefix("port ")?.parse().ok()
     }
 
-    /// Refuses words that a key does not have, and times beyond the cell.
+    /// Refuses unknown words and times after the end of the cell.
     pub fn check(&self, window: Duration, drain: Duration) -> Result<()> {
-        for (key, text, words, most) in [
+        for (key, text, words, max) in [
             ("start", &self.start, "before, window", window),
             ("stop", &self.stop, "window, end", window + drain),
             ("kill", &self.kill, "never", window + drain),
@@ -114,7 +114,7 @@ impl Program {
                 continue;
             };
             let cell = if key == "start" { "window" } else { "window and drain" };
-            ensure!(offset.duration() <= most, "{key}: {offset} is beyond the {cell} of the cell, {most:?}");
+            ensure!(offset.duration() <= max, "{key}: {offset} is after the {cell} of the cell, {max:?}");
         }
         let (ready, known) = (&self.ready, ["READY", "none"].contains(&&*self.ready));
         ensure!(
@@ -126,7 +126,7 @@ impl Program {
 }
 
 impl Column {
-    /// As the report knows it.
+    /// The same for the report.
     pub fn own(&self, name: &str) -> OwnColumn {
         let Column { unit, better, statistic, .. } = self.clone();
         OwnColumn { name: name.to_owned(), unit, better, statistic }

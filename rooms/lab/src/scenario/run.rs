@@ -1,4 +1,4 @@
-//! How a scenario is run: for how long, how often, how many cells at once, and when one is to run again.
+//! How a scenario is run: for how long, how often, how many cells at once, and when a cell is run again.
 
 use std::num::NonZeroU32;
 
@@ -17,7 +17,7 @@ pub struct Run {
     pub drain: Span,
     /// How often each cell runs.
     pub repeat: NonZeroU32,
-    /// Seed of every random choice.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Cells at once: a number, `all` or `auto`: 8 of light messages, 16 slow TCP transfers, others alone.
     pub jobs: Jobs,
@@ -45,19 +45,19 @@ pub struct Run {
     pub control: Span,
 }
 
-/// Cells at once.
+/// Number of cells to run at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub enum Jobs {
     /// Every cell of the sweep.
     All,
-    /// As many as two processors carry.
+    /// As many as two CPUs carry.
     Auto,
     /// This many.
     Count(usize),
 }
 
-/// How much is traced; each includes the ones before it.
+/// What to trace; each level includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tracing {
@@ -66,14 +66,14 @@ pub enum Tracing {
     Off,
     /// Drops.
     Drops,
-    /// Receive queues and who reads them.
+    /// Receive queues and their readers.
     Queues,
-    /// What passes interfaces, and the processors' time in softirqs.
+    /// Packets that pass interfaces, and the CPUs' time in softirqs.
     Everything,
 }
 
 impl Tracing {
-    /// As the kernel's tracer has it; `None`: off.
+    /// The same for the kernel's tracer. `None`: off.
     pub fn detail(self) -> Option<Detail> {
         match self {
             Tracing::Off => None,
@@ -132,7 +132,7 @@ impl std::str::FromStr for Jobs {
             ("all", _) => Ok(Jobs::All),
             ("auto", _) => Ok(Jobs::Auto),
             (_, Ok(count)) if count > 0 => Ok(Jobs::Count(count)),
-            _ => Err(format!("`{word}`: a number of cells at once, `all` or `auto`")),
+            _ => Err(format!("`{word}`: write a number of cells, `all` or `auto`")),
         }
     }
 }

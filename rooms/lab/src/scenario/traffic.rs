@@ -1,4 +1,4 @@
-//! What is sent: messages or bulk, by which transport, and the settings of TCP and QUIC.
+//! The traffic: messages or bulk, the transport, and the settings of TCP and QUIC.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use weir_traffic::{Pacing, Transport};
 use weir_units::{BitRate, Share, Size, Span};
 
-/// What goes from one host to another, or (multicast) to several.
+/// Traffic from one host to another or, with multicast, to several.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
@@ -65,24 +65,24 @@ pub struct Traffic {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
-    /// One each interval.
+    /// One per interval.
     #[default]
     Constant,
-    /// At random, independently: one each interval on average.
+    /// At random and independent: one per interval on average.
     Poisson,
 }
 
-/// Sending by turns.
+/// Sending and pausing in turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table, e.g. { on = \"100ms\", off = \"900ms\" }")]
 pub struct OnOff {
-    /// For so long messages are sent.
+    /// How long messages are sent.
     pub on: Span,
-    /// For so long then none.
+    /// How long none are sent then.
     pub off: Span,
 }
 
-/// A size that messages may have.
+/// A size of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SizeShare {
@@ -98,7 +98,7 @@ pub struct SizeShare {
 pub enum Receivers {
     /// One.
     One(String),
-    /// Several, all of the same multicast group.
+    /// Several, all in the same multicast group.
     Several(Vec<String>),
 }
 
@@ -109,13 +109,13 @@ pub enum Mode {
     /// Numbered, timestamped messages at an interval.
     #[default]
     Messages,
-    /// As many bytes as the path takes.
+    /// As many bytes as the path carries.
     Bulk,
-    /// What `[[programs]]` do; the lab itself sends nothing.
+    /// Traffic of `[[programs]]`; the lab itself sends nothing.
     Programs,
 }
 
-/// Who makes bulk traffic.
+/// The program for bulk traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
@@ -145,9 +145,9 @@ pub struct ReceiveBuffer(pub Option<Size>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table, e.g. { every = \"200ms\", length = \"40ms\" }")]
 pub struct ReaderStall {
-    /// From the beginning of one to that of the next.
+    /// Time from the start of one stall to the start of the next.
     pub every: Span,
-    /// How long each is.
+    /// Length of each stall.
     pub length: Span,
 }
 
@@ -165,9 +165,9 @@ pub struct Quic {
 pub struct Tcp {
     /// Congestion control, by the kernel's name.
     pub congestion: String,
-    /// Switch Nagle's algorithm off.
+    /// Disable Nagle's algorithm.
     pub nodelay: bool,
-    /// How long a connection may take to come up.
+    /// Max time to connect.
     pub connect_timeout: Span,
     /// Largest socket buffers (net.ipv4.tcp_rmem, tcp_wmem). Default: the kernel's.
     pub buffer: Option<Size>,

@@ -1,4 +1,4 @@
-//! The process that holds the network of shells: hands out hosts, changes links, and keeps the ledger.
+//! The keeper process of a network of shells: opens hosts, changes links, and keeps the ledger.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,12 +22,12 @@ use crate::runner;
 use crate::sweep::Sweep;
 use crate::topology::Topology;
 
-/// The keeper: holds the network of a scenario until the last shell has gone. Says that it is ready, or what is wrong,
-/// on standard output, and stays at least until standard input ends.
+/// The keeper: holds the network of a scenario until the last shell has gone. Reports on standard output that it is
+/// ready, or its error, and stays at least until standard input ends.
 pub fn keep(sweep: Sweep) -> Result<()> {
     let mut output = io::stdout();
     match serve(sweep, &mut output) {
-        // Another keeper was faster: its network is as good.
+        // Another keeper was faster: its network serves as well.
         Err(error) if error.downcast_ref().and_then(weir_kernel::Error::errno) == Some(Errno::EADDRINUSE) => {
             writeln!(output, "{READY}")?;
         }
@@ -37,31 +37,31 @@ pub fn keep(sweep: Sweep) -> Result<()> {
     Ok(())
 }
 
-/// What the keeper's own thread hears of.
+/// Events for the keeper's main thread.
 enum Event {
-    /// A request, and where its answer goes.
+    /// A request, and the connection for its answer.
     Asked(String, mpsc::Sender<Answer>),
     /// The last shell has gone.
     Unused,
 }
 
-/// A network that is up, and what was set of it.
+/// A network that is up, and its changed values.
 struct Keeper<'a> {
-    /// As it was brought up: a request for something else is refused.
+    /// The scenario as it was brought up: a request for another one is refused.
     sweep: Sweep,
-    /// As it is now.
+    /// The scenario as it is now.
     topology: Topology,
     network: Network<'a>,
     /// The keeper's user namespace.
     user: OwnedFd,
-    /// What the kernel refused, and programs do without.
+    /// What the kernel refused, and programs lack.
     refused: Vec<String>,
-    /// That, and what else is to be read in the ledger.
+    /// These and further notes for the ledger.
     notes: Vec<String>,
     up: Instant,
-    /// When steps and traces began.
+    /// When steps and traces started.
     steps_from: Option<Instant>,
-    /// Keys that were set by hand and their values, in the order in which they were set last.
+    /// Keys that were set by hand and their values, the latest last.
     by_hand: Vec<(String, String)>,
 }
 
@@ -86,7 +86,7 @@ fn serve(sweep: Sweep, output: &mut impl Write) -> Result<()> {
     output.flush()?;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Until the shell that started us has its lease, or has died.
+            // Until the shell that started the keeper has its lease, or has died.
             let _ = io::copy(&mut io::stdin(), &mut io::sink());
             rendezvous.wait_until_unused();
             let _ = events.send(Event::Unused);
@@ -110,14 +110,14 @@ impl<'a> Keeper<'a> {
         match network.set_congestion(&topology, &scenario.tcp.congestion) {
             Ok(false) => {}
             Ok(true) => notes.push(format!(
-                "tcp.congestion = {} holds for programs that ask for another before they connect, too: this machine permits \
-                 only {} as a default",
+                "tcp.congestion = {} overrides what programs choose before they connect: this machine permits only {} as a \
+                 default",
                 scenario.tcp.congestion,
                 sysctl::seen("net/ipv4/tcp_allowed_congestion_control").unwrap_or_else(|| "others".into())
             )),
             Err(error) => {
                 let error = in_one_line(&error.into());
-                refused.push(format!("programs have the congestion control of this machine, not tcp.congestion: {error}"));
+                refused.push(format!("programs use the congestion control of this machine, not tcp.congestion: {error}"));
             }
         }
         notes.extend_from_slice(&refused);
@@ -141,7 +141,7 @@ impl<'a> Keeper<'a> {
             Ok(Request::Set { set }) => self.change(&set),
             Ok(Request::StartSteps) => self.start_steps(),
             Ok(Request::Ledger) => self.ledger(),
-            Err(_) => Err(anyhow!("it is kept by another version of weir: leave the shells that use it first")),
+            Err(_) => Err(anyhow!("it belongs to another version of Weir. Leave its shells first.")),
         };
         let said = said.map_err(|error| Refusal(in_one_line(&error)));
         let text = serde_json::to_string(&said).unwrap_or_else(|error| format!("{error}"));
@@ -151,12 +151,12 @@ impl<'a> Keeper<'a> {
     fn enter(&mut self, asked: u64, host: &str, descriptors: &mut Vec<OwnedFd>) -> Result<String> {
         ensure!(
             asked == fingerprint(&self.sweep),
-            "its network is up with other settings: give the same ({}), or leave the shells that use it first",
+            "its network is up with other settings. Use the same ({}), or leave its shells first.",
             self.sweep.set_in_words()
         );
         let node = self.topology.node(host)?;
         for held in [self.user.as_fd(), self.network.namespace(node).as_fd()] {
-            let held = held.try_clone_to_owned().with_context(|| format!("hand out the network of {host}"))?;
+            let held = held.try_clone_to_owned().with_context(|| format!("open the network of {host}"))?;
             descriptors.push(held);
         }
         if self.steps_from.is_none() {
@@ -165,21 +165,21 @@ impl<'a> Keeper<'a> {
         Ok(self.refused.join("\n"))
     }
 
-    /// Sets these keys, all or none, and hands the links what differs; words for the user.
+    /// Sets these keys, all or none, and changes the affected links; returns text for the user.
     fn change(&mut self, set: &[(String, String)]) -> Result<String> {
         for (key, _) in set {
             let of_link = key.strip_prefix("links.").and_then(|link| link.split_once('.'));
             let changes = of_link.is_some_and(|(_, own)| !["ends", "mtu", "direct"].contains(&own));
             ensure!(
                 changes || key.starts_with("path."),
-                "`{key}` stays while the network is up: only what links do to packets can change (links.NAME.forward.loss, path.delay)"
+                "`{key}` cannot change while the network is up. Only what links do to packets can, e.g. links.NAME.forward.loss or path.delay."
             );
         }
         let others = self.by_hand.iter().filter(|(known, _)| set.iter().all(|(key, _)| key != known));
         let by_hand: Vec<_> = others.chain(set).cloned().collect();
         let sweep = self.sweep.with(&by_hand)?;
         let is_axis = |(key, _): &(String, String)| sweep.axes.iter().any(|axis| axis.key == *key);
-        ensure!(!by_hand.iter().any(is_axis), "links do one thing at a time: give each key one value");
+        ensure!(!by_hand.iter().any(is_axis), "a network that is up has no axes. Give each key one value.");
         let topology = sweep.topology()?;
         let mut changed = 0;
         for (index, (old, new)) in self.topology.links.iter().zip(&topology.links).enumerate() {
@@ -209,7 +209,7 @@ impl<'a> Keeper<'a> {
         });
         let nothing = if changing { "" } else { "; no link has any" };
         let at = (at - self.up).as_secs_f64();
-        Ok(format!("steps and traces begin, {at:.3} s after the network came up{nothing}"))
+        Ok(format!("steps and traces start, {at:.3} s after the network came up{nothing}"))
     }
 
     fn ledger(&self) -> Result<String> {

@@ -1,4 +1,4 @@
-//! What became of the packets of a network of shells, and what holds now that was set by hand.
+//! The ledger of a network of shells, and the values that were set by hand.
 
 use std::fmt;
 
@@ -11,18 +11,18 @@ use crate::account;
 use crate::network::LinkReading;
 use crate::topology::Topology;
 
-/// The account of a network that shells use, as far as it has come.
+/// The current ledger of a network that shells use.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ledger {
     /// The scenario's name.
     pub network: String,
     /// How long the network has been up, s.
     pub up_s: f64,
-    /// When steps and traces began, s after it came up; `None`: not yet.
+    /// When steps and traces started, s after it came up. `None`: not yet.
     pub steps_from_s: Option<f64>,
-    /// Scenario keys that were set by hand, and their values, in the order in which they were set last.
+    /// Scenario keys that were set by hand, and their values, the latest last.
     pub set: Vec<(String, String)>,
-    /// What else a reader must know, a sentence each.
+    /// Further remarks, one sentence each.
     pub notes: Vec<String>,
     /// Each direction of each link.
     pub links: Vec<Direction>,
@@ -31,11 +31,11 @@ pub struct Ledger {
 /// One direction of a link.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Direction {
-    /// The link, and which way: `uplink ->`.
+    /// The link and its direction: `uplink ->`.
     pub link: String,
-    /// From and to which node.
+    /// The nodes from and to which it leads.
     pub nodes: [String; 2],
-    /// Its counters, in the order of a packet's way.
+    /// Its counters, in the order of a packet's path.
     pub counters: Vec<LedgerEntry>,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = match self.steps_from_s {
             Some(from) => format!("steps and traces since {from:.3} s"),
-            None => "steps and traces have not begun".into(),
+            None => "steps and traces have not started".into(),
         };
         write!(f, "{}: up for {:.3} s; {steps}", format::printable(&self.network), self.up_s)?;
         for (key, value) in &self.set {
@@ -72,7 +72,7 @@ impl fmt::Display for Ledger {
     }
 }
 
-/// Counters that are shown even where they are 0.
+/// Counters that are shown even if they are 0.
 const ALWAYS: [&str; 5] = ["received", "planned loss", "queue full", "delivered", "unexplained"];
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! One network, brought up to be entered by hand.
+//! A network for interactive use.
 //!
 //! ```text
 //! weir lab shell ----------- asks ----> keeper: namespaces, links, emulator
 //!    program on a host <-- descriptors of the host's namespaces --'   ^
 //! weir lab set, steps, ledger --------- ask --------------------------'
 //! ```
-//! The first shell starts the *keeper*, a process of its own; every shell holds a connection to it, and with the last
-//! one it ends. Whoever is killed, the kernel closes the connection. What links do to packets may be changed meanwhile;
-//! the keeper's [`Ledger`] has what became of packets, and what was set.
+//! The first shell starts the *keeper* process; every shell holds a connection to it, and it ends with the last one. If
+//! a process is killed, the kernel closes its connection. The impairments of links may be changed meanwhile; the
+//! keeper's [`Ledger`] shows the packets' fate and the changes.
 
 mod keeper;
 mod ledger;
@@ -31,33 +31,33 @@ pub use self::keeper::keep;
 pub use self::ledger::Ledger;
 use crate::sweep::Sweep;
 
-/// What a keeper is asked, as JSON.
+/// A request to a keeper, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
-    /// The descriptors of a host of this very network.
+    /// Send the descriptors of a host of exactly this network.
     Enter { fingerprint: u64, host: String },
     /// Set keys of links or of the path, all or none.
     Set { set: Vec<(String, String)> },
-    /// Have time 0 of steps and traces be now.
+    /// Start steps and traces now, at time 0.
     StartSteps,
-    /// What became of packets, and what was set.
+    /// Send the ledger.
     Ledger,
 }
 
-/// What a keeper does not do, as JSON.
+/// A request that a keeper refuses, as JSON.
 #[derive(Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(String);
 
-/// Checks the network of a scenario, and that it has this host, before anything is started.
+/// Checks the network of a scenario, and that it has this host, before starting anything.
 pub fn check(sweep: &Sweep, host: &str) -> Result<()> {
     sweep.topology()?.node(host).map(drop)
 }
 
 /// Runs `command` (or the user's shell) on a host of a scenario's network and returns its exit status.
 ///
-/// `document` and `overrides` are what `sweep` was made of. A network that runs already is joined if it is the same.
-/// To be called while the process has one thread.
+/// `document` and `overrides` are the source of `sweep`. A network that is up is joined if it is the same. Call it
+/// while the process has one thread.
 pub fn enter(
     document: &str,
     overrides: &[(String, String)],
@@ -72,7 +72,7 @@ pub fn enter(
         None => {
             let keeper = start_keeper(document, overrides)?;
             let answer = ask(name, &request)?.context("the network went down as soon as it was up")?;
-            // From here on it lives as long as the leases do.
+            // From here on the keeper lives as long as the leases do.
             drop(keeper);
             answer
         }
@@ -90,27 +90,27 @@ pub fn enter(
         [program, arguments @ ..] => (program.as_str(), arguments),
     };
     let program = Program::new(&network, host, program).args(arguments);
-    // What it has to report is not lost with us.
+    // Its report survives this process.
     let status = program.run(&signals::that_ask_for_the_end(), signals::SAME_REQUEST)?;
     drop(lease);
     Ok(u8::try_from(status).unwrap_or(u8::MAX))
 }
 
-/// Changes what the links of a network that is up do to packets; `name` is its scenario's. Returns words for the user, a line
-/// for each key.
+/// Changes the impairments of a network that is up; `name` is its scenario's. Returns text for the user, one line per
+/// key.
 ///
 /// # Errors
-/// No such network is up, a key is none of links or of the path, or a value makes no sense there: then nothing has changed.
+/// No such network is up, a key is not one of links or of the path, or a value is invalid: nothing is changed then.
 pub fn set(name: &str, set: &[(String, String)]) -> Result<String> {
-    tell(name, &Request::Set { set: set.to_vec() })
+    send_request(name, &Request::Set { set: set.to_vec() })
 }
 
-/// Has the steps and traces of a network that is up begin now, at time 0; `name` is its scenario's.
+/// Starts the steps and traces of a network that is up now, at time 0; `name` is its scenario's.
 ///
 /// # Errors
 /// No such network is up.
 pub fn start_steps(name: &str) -> Result<String> {
-    tell(name, &Request::StartSteps)
+    send_request(name, &Request::StartSteps)
 }
 
 /// The ledger of a network that is up; `name` is its scenario's.
@@ -118,28 +118,28 @@ pub fn start_steps(name: &str) -> Result<String> {
 /// # Errors
 /// No such network is up.
 pub fn ledger(name: &str) -> Result<Ledger> {
-    Ok(serde_json::from_str(&tell(name, &Request::Ledger)?)?)
+    Ok(serde_json::from_str(&send_request(name, &Request::Ledger)?)?)
 }
 
-/// What the keeper of a network that is up says.
-fn tell(name: &str, request: &Request) -> Result<String> {
-    let (said, ..) = ask(name, request)?.with_context(|| {
-        format!("no network `{name}` is up: `weir lab shell SCENARIO HOST` brings up that of the scenario of this name")
-    })?;
+/// The answer of the keeper of a network that is up.
+fn send_request(name: &str, request: &Request) -> Result<String> {
+    let (said, ..) = ask(name, request)?
+        .with_context(|| format!("no network `{name}` is up. Start one with `weir lab shell SCENARIO HOST`."))?;
     Ok(said)
 }
 
-/// Asks the keeper of a network: its words, those about the ledger in JSON, and with [`Request::Enter`] the host's descriptors.
+/// Asks the keeper of a network: returns its text (the ledger as JSON), and with [`Request::Enter`] the host's
+/// descriptors.
 /// `None`: it is not up.
 fn ask(name: &str, request: &Request) -> Result<Option<(String, Vec<OwnedFd>, Lease)>> {
     let Some(reply) = rendezvous::ask(&place(name)?, &serde_json::to_string(request)?)? else { return Ok(None) };
     let Reply { text, descriptors, lease } = reply;
     let said: Result<String, Refusal> = serde_json::from_str(&text)
-        .context("the network that is up is kept by another version of weir: leave the shells that use it first")?;
+        .context("the network belongs to another version of Weir. Leave its shells first.")?;
     Ok(Some((said?, descriptors, lease)))
 }
 
-/// The keeper's standard input: open, the keeper stays.
+/// The keeper's standard input: while it is open, the keeper stays.
 fn start_keeper(document: &str, overrides: &[(String, String)]) -> Result<Option<std::process::ChildStdin>> {
     let mut command = Command::new("/proc/self/exe");
     command.args(["lab", "keep", document]);
@@ -156,23 +156,23 @@ fn start_keeper(document: &str, overrides: &[(String, String)]) -> Result<Option
         .context("start the network's keeper")?;
     let mut word = String::new();
     if let Some(output) = keeper.stdout.take() {
-        BufReader::new(output.take(MOST_WORDS)).read_line(&mut word).context("hear from the network's keeper")?;
+        BufReader::new(output.take(MAX_ANSWER)).read_line(&mut word).context("read from the network's keeper")?;
     }
     match word.trim() {
         READY => Ok(keeper.stdin.take()),
-        "" => bail!("the network's keeper ended without a word"),
+        "" => bail!("the network's keeper ended without a message"),
         error => bail!("{error}"),
     }
 }
 
-/// Where the keeper of a network is met: one network a user and scenario.
+/// Socket of the keeper of a network: one network per user and scenario.
 fn place(name: &str) -> Result<PathBuf> {
     let path = rendezvous::own_folder("weir-lab")?.join(format!("{name}.socket"));
     ensure!(path.as_os_str().len() <= LONGEST_PATH, "name: too long for the socket of a shell: {}", path.display());
     Ok(path)
 }
 
-/// Tells scenarios apart; the same within one version of the program.
+/// Hash of a scenario; stable within one version of the program.
 fn fingerprint(sweep: &Sweep) -> u64 {
     store::checksum([env!("CARGO_PKG_VERSION"), &sweep.to_toml().unwrap_or_default()].concat().as_bytes())
 }
@@ -180,7 +180,7 @@ fn fingerprint(sweep: &Sweep) -> u64 {
 const READY: &str = "ready";
 
 /// Longest message of a keeper, bytes.
-const MOST_WORDS: u64 = 4096;
+const MAX_ANSWER: u64 = 4096;
 
-/// Of a socket, bytes (unix(7)), with what the lock's name has more.
+/// Max bytes of a socket's path (unix(7)), minus the lock file's suffix.
 const LONGEST_PATH: usize = 100;

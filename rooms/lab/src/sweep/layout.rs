@@ -1,4 +1,4 @@
-//! A document with its axes: what each cell sets in it.
+//! A document with its axes: the values that each cell sets in it.
 
 use anyhow::{Result, anyhow, bail};
 use toml::Value;
@@ -7,13 +7,13 @@ use weir_program::config::{Document, Item, Step, did_you_mean, value_of};
 
 use super::path_of;
 
-/// A document without its axes, and all that is set in it to make cells.
+/// A document without its axes, and the values that make its cells.
 pub(super) struct Layout<'a> {
     document: Document<'a>,
     pub(super) axes: Vec<WrittenAxis<'a>>,
 }
 
-/// An axis, whose values have their places.
+/// An axis, with the places of its values.
 pub(super) struct WrittenAxis<'a> {
     /// Dotted scenario key.
     pub(super) key: String,
@@ -21,7 +21,7 @@ pub(super) struct WrittenAxis<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// Takes the axes out of a document, and sets what is given on a command line: a value ends an axis, a list makes one.
+    /// Takes the axes out of a document, and applies the command line: a value removes an axis, a list makes one.
     pub(super) fn new(origin: &'a str, text: &'a str, set: &'a [(String, String)]) -> Result<Self> {
         let mut document = Document::parse(origin, text)?;
         let mut axes = Vec::new();
@@ -41,7 +41,7 @@ impl<'a> Layout<'a> {
                     _ => return Err(wrong("write a list of values, or { from, to, step }")),
                 };
                 if values.is_empty() {
-                    return Err(wrong("it is empty (give it at least one value, or remove it)"));
+                    return Err(wrong("it is empty. Give it a value, or remove it."));
                 }
                 axes.push(WrittenAxis { key, values });
             }
@@ -60,7 +60,7 @@ impl<'a> Layout<'a> {
             DeValue::Table(range) if is_range(range) => {
                 steps(&item, range).map_err(|error| self.document.wrong_item(&item, "", error))?
             }
-            // No cell of its own, no chart ...
+            // No extra cell, no chart ...
             DeValue::Array(none) if none.is_empty() => vec![item],
             DeValue::Array(values) => values.iter().cloned().collect(),
             DeValue::String(list) if list.contains(',') => {
@@ -80,12 +80,12 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// The number of combinations of the axes' values; `None`: it cannot be counted.
+    /// The number of combinations of the axes' values. `None`: too many to count.
     pub(super) fn combinations(&self) -> Option<usize> {
         self.axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()))
     }
 
-    /// The document of the combination of this number, the first axis varying slowest, and its values.
+    /// The document of the combination with this number, the first axis varying slowest, and its values.
     pub(super) fn combination(&self, mut number: usize) -> Result<(Document<'a>, Vec<&Item<'a>>)> {
         let mut chosen = Vec::new();
         for axis in self.axes.iter().rev() {
@@ -100,7 +100,7 @@ impl<'a> Layout<'a> {
         Ok((document, chosen))
     }
 
-    /// The document as written, with the first value of each axis that it has no value for.
+    /// The document as written, with the first value of each axis that it does not set.
     pub(super) fn written(&self) -> Result<Document<'a>> {
         let mut document = self.document.clone();
         for WrittenAxis { key, values } in &self.axes {
@@ -111,11 +111,11 @@ impl<'a> Layout<'a> {
         Ok(document)
     }
 
-    /// The document of the cell of its own of this number: what it does not set has the first value of its axis.
+    /// The document of the extra cell with this number: axes that it does not set have their first value.
     pub(super) fn extra(&self, number: usize) -> Result<Document<'a>> {
         let (mut document, _) = self.combination(0)?;
         let set = document.get(&[Step::Key("cells"), Step::Index(number), Step::Key("set")]).cloned();
-        // What it sets has one place, not two.
+        // A value that it sets has one place, not two.
         let _ = document.take("cells");
         if let Some(DeValue::Table(set)) = set.as_ref().map(Item::get_ref) {
             for (key, value) in dotted(set, &|_| false) {
@@ -145,10 +145,10 @@ fn put<'a>(document: &mut Document<'a>, key: &str, value: &Item<'a>) -> Result<(
         let names: Vec<&str> = known.keys().map(|name| &**name.get_ref()).collect();
         let near = did_you_mean(name, names.iter().copied());
         let kind = &table[..table.len() - 1];
-        let message = format!("there is no {kind} `{name}` (there are {}){near}", names.join(", "));
+        let message = format!("no {kind} `{name}` (there are {}){near}", names.join(", "));
         return Err(document.wrong_item(value, key, message));
     }
-    // A rate and an interval take each other's place.
+    // A rate and an interval replace each other.
     let _ = match key {
         "traffic.interval" => document.take("traffic.rate"),
         "traffic.rate" => document.take("traffic.interval"),
@@ -157,7 +157,7 @@ fn put<'a>(document: &mut Document<'a>, key: &str, value: &Item<'a>) -> Result<(
     document.set(key, value.clone())
 }
 
-/// The entries of a table whose keys are dotted, in quotes or not; a table that `is_value` is one.
+/// The entries of a table with dotted keys, quoted or not; a table for which `is_value` holds is one.
 fn dotted<'a>(table: &DeTable<'a>, is_value: &dyn Fn(&DeTable<'a>) -> bool) -> Vec<(String, Item<'a>)> {
     let mut entries = Vec::new();
     for (key, item) in table {
@@ -182,7 +182,7 @@ fn is_range(table: &DeTable<'_>) -> bool {
 fn steps<'a>(range: &Item<'a>, table: &DeTable<'a>) -> Result<Vec<Item<'a>>> {
     let mut ends = [(0.0, String::new()), (0.0, String::new()), (0.0, String::new())];
     for (end, name) in ends.iter_mut().zip(ENDS) {
-        let Some(value) = table.get(name) else { bail!("a range has `from`, `to` and `step`: write {name} = ...") };
+        let Some(value) = table.get(name) else { bail!("a range needs `from`, `to` and `step`. Add {name} = ...") };
         let text = as_written(&value_of(value));
         let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
         let Ok(number) = text[..digits].parse::<f64>() else { bail!("`{name}`: {text} is not a number with a unit") };
@@ -201,7 +201,7 @@ fn steps<'a>(range: &Item<'a>, table: &DeTable<'a>) -> Result<Vec<Item<'a>>> {
     Ok((0..=count as u32).map(|i| Item::new(range.span(), text(i))).collect())
 }
 
-/// A value without quotes.
+/// The value without quotes.
 pub(crate) fn as_written(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,7 +1,7 @@
 //! From a scenario document to its cells.
 //!
 //! `[axes]` names scenario keys and lists their values; every combination is a cell, the first axis varying slowest.
-//! `[[cells]]` adds cells of their own. `--set KEY=VALUE` replaces a key of the document before, be it an axis or not.
+//! `[[cells]]` adds extra cells. `--set KEY=VALUE` replaces a key of the document first, an axis or not.
 
 mod layout;
 
@@ -25,9 +25,9 @@ use crate::traces::Reader;
 pub struct Sweep {
     /// Scenario key and its values, in the order of the document.
     pub axes: Vec<Axis>,
-    /// Every combination, then the cells of their own.
+    /// Every combination, then the extra cells.
     pub cells: Vec<Cell>,
-    /// As [`Sweep::new`] was given them: what is noticed later has its place, too.
+    /// The arguments of [`Sweep::new`], for the places of later errors.
     origin: String,
     text: String,
     set: Vec<(String, String)>,
@@ -42,16 +42,16 @@ pub struct Axis {
     pub values: Vec<Value>,
 }
 
-/// One combination of axis values, or a cell of its own.
+/// One combination of axis values, or an extra cell.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Axis values joined by `/`; `single` without axes; a cell of its own has the name it was given.
+    /// Axis values joined by `/`; `single` without axes; an extra cell has its given name.
     pub name: String,
-    /// Scenario key and value as written; empty for a cell of its own. [`NOTHING`]: the cell has no use for it.
+    /// Scenario key and value as written; empty for an extra cell. [`NOTHING`]: the cell does not use it.
     pub axes: Vec<(String, String)>,
     /// The scenario with these values.
     pub scenario: Scenario,
-    /// Which of the layout's.
+    /// Its number in the layout.
     place: CellPlace,
 }
 
@@ -69,7 +69,7 @@ impl Axis {
 }
 
 impl Cell {
-    /// One that no document has.
+    /// A cell without a document.
     pub(crate) fn new(name: &str, scenario: Scenario) -> Cell {
         Cell { name: name.to_owned(), axes: Vec::new(), scenario, place: CellPlace::Combination(0) }
     }
@@ -81,18 +81,19 @@ impl Cell {
 }
 
 impl Sweep {
-    /// Lays `text` out, with keys `set` to values (both as given on a command line). `origin` names the document in errors.
+    /// Creates the cells of `text`, with keys `set` to values (as given on a command line). `origin` names the document
+    /// in errors.
     ///
     /// # Errors
-    /// [`Mistakes`], each with file, line and key, or with the `--set` that it is in.
+    /// [`Mistakes`], each with file, line and key, or with its `--set`.
     pub fn new(origin: &str, text: &str, set: &[(String, String)]) -> Result<Sweep> {
         let layout = Layout::new(origin, text, set)?;
-        let Some(count) = layout.combinations().filter(|count| *count <= MOST_CELLS) else {
-            return Err(layout.wrong_axes(format!("they make more than {MOST_CELLS} cells: give them fewer values")));
+        let Some(count) = layout.combinations().filter(|count| *count <= MAX_CELLS) else {
+            return Err(layout.wrong_axes(format!("they make more than {MAX_CELLS} cells. Give them fewer values.")));
         };
         let mut cells: Vec<Cell> = Vec::new();
         let (mut mistakes, mut spared) = (Vec::new(), BTreeSet::new());
-        // What stands under an axis is no value of a cell.
+        // An axis replaces the value of a cell.
         let _: Option<Scenario> = collect(layout.written().and_then(|document| document.read()), &mut mistakes);
         for number in 0..count {
             let read = layout.combination(number).and_then(|(document, chosen)| Ok((document.read()?, chosen)));
@@ -105,7 +106,7 @@ impl Sweep {
             let axes: Vec<_> = axes.collect();
             let values: Vec<&str> = axes.iter().map(|(_, value)| value.as_str()).collect();
             let name = if values.is_empty() { "single".to_owned() } else { values.join("/") };
-            // Of cells that differ only in what they have no use for the first one runs.
+            // Of cells that differ only in unused keys the first one runs.
             if !values.contains(&NOTHING) || spared.insert(name.clone()) {
                 cells.push(Cell { name, axes, scenario, place: CellPlace::Combination(number) });
             }
@@ -149,24 +150,24 @@ impl Sweep {
         Sweep::new(&self.origin, &self.text, &[&self.set, more].concat())
     }
 
-    /// What was set of the document, as a command line has it.
+    /// The keys set in the document, as command-line flags.
     pub(crate) fn set_in_words(&self) -> String {
         let set: Vec<_> = self.set.iter().map(|(key, value)| format!("--set '{key}={value}'")).collect();
         if set.is_empty() { "without --set".into() } else { set.join(" ") }
     }
 
-    /// Records, and what a resumed run lacks, are known by the names of cells.
+    /// Records, and the missing cells of a resumed run, are identified by cell names.
     fn check_names(&self, layout: &Layout<'_>) -> Result<()> {
         let mut names = BTreeSet::new();
         for Cell { name, place, .. } in &self.cells {
             match place {
                 _ if names.insert(name) && !name.trim().is_empty() && !name.chars().any(char::is_control) => {}
                 CellPlace::Combination(_) => {
-                    return Err(layout.wrong_axes(format!("there are two cells `{name}`: give each value once")));
+                    return Err(layout.wrong_axes(format!("there are two cells `{name}`. Give each value once.")));
                 }
                 CellPlace::Extra(index) => {
                     let path = [Step::Key("cells"), Step::Index(*index), Step::Key("name")];
-                    let message = format!("{name:?}: a name of its own, not empty, without control characters");
+                    let message = format!("{name:?}: must be unique, not empty and without control characters");
                     return Err(Document::parse(&self.origin, &self.text)?.wrong(&path, message));
                 }
             }
@@ -174,10 +175,10 @@ impl Sweep {
         Ok(())
     }
 
-    /// Refuses a sweep of which a cell cannot run.
+    /// Refuses a sweep with a cell that cannot run.
     ///
     /// # Errors
-    /// What is wrong with the first of them, with file and line where the file says it.
+    /// The error of the first such cell, with file and line if the file has the key.
     pub fn check(&self) -> Result<()> {
         self.cells.iter().try_for_each(|cell| cell::check(cell).map(drop).map_err(|error| self.placed(cell, &error)))
     }
@@ -190,7 +191,7 @@ impl Sweep {
         self.cells[0].topology().map_err(|error| self.placed(&self.cells[0], &error))
     }
 
-    /// Says where the file has what is wrong: the key in front of the message.
+    /// Adds the place in the file of the key that begins the message.
     fn placed(&self, cell: &Cell, error: &anyhow::Error) -> anyhow::Error {
         let said = format!("{error:#}");
         let key = said.split(": ").next().unwrap_or_default();
@@ -202,7 +203,7 @@ impl Sweep {
             |_| self.origin.clone(),
             |document| {
                 let mut path = path_of(key);
-                // What a link does one way may be written for both.
+                // An impairment of one direction may be written for both.
                 if document.get(&path).is_none() && path.first() == Some(&Step::Key("links")) && path.len() > 2 {
                     path.remove(2);
                 }
@@ -212,22 +213,22 @@ impl Sweep {
         anyhow!("{place}: {said}")
     }
 
-    /// The scenario of the first cell: all that no axis changes.
+    /// The scenario of the first cell: all values that no axis changes.
     pub fn scenario(&self) -> &Scenario {
-        // No axis is empty, so that there is a combination.
+        // No axis is empty, so there is a combination.
         &self.cells[0].scenario
     }
 
-    /// A document that says the same, every default written out: what its first cell has, its axes and its cells. What has no
-    /// value (`rate` of a link without a shaper) is absent.
+    /// An equivalent document with all defaults: its first cell, its axes and its cells. Keys without a value (`rate`
+    /// of a link without a shaper) are absent.
     ///
     /// # Errors
-    /// A value has no form in TOML; nothing that a document can say has none.
+    /// A value has no form in TOML, which no document can cause.
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string_pretty(self.scenario()).context("write the scenario")
     }
 
-    /// Refuses what the report of a run could not do.
+    /// Refuses what the report of a run cannot do.
     fn check_asked(&self) -> Result<()> {
         let axes: Vec<&str> = self.axes.iter().map(|axis| axis.key.as_str()).chain([columns::RECEIVER]).collect();
         let Scenario { charts, published, claims, asserts, .. } = self.scenario();
@@ -240,7 +241,7 @@ impl Sweep {
     }
 }
 
-/// What was read; of a mistake nothing, and its lines are kept, each once.
+/// The value read; on an error none, and its lines are kept, each once.
 fn collect<T>(read: Result<T>, mistakes: &mut Vec<String>) -> Option<T> {
     let error = match read {
         Ok(read) => return Some(read),
@@ -251,7 +252,7 @@ fn collect<T>(read: Result<T>, mistakes: &mut Vec<String>) -> Option<T> {
         Err(error) => vec![format!("{error:#}")],
     };
     for line in lines {
-        if mistakes.len() < MOST_MISTAKES && !mistakes.contains(&line) {
+        if mistakes.len() < MAX_MISTAKES && !mistakes.contains(&line) {
             mistakes.push(line);
         }
     }
@@ -269,11 +270,11 @@ fn path_of(key: &str) -> Vec<Step<'_>> {
     steps.flatten().collect()
 }
 
-/// Nobody runs more, and laying them out takes gigabytes.
-const MOST_CELLS: usize = 100_000;
+/// More would never be run, and creating them takes gigabytes.
+const MAX_CELLS: usize = 100_000;
 
-/// More are those of the wrong file.
-const MOST_MISTAKES: usize = 20;
+/// More errors mean the wrong file.
+const MAX_MISTAKES: usize = 20;
 
 #[cfg(test)]
 mod tests;

@@ -121,7 +121,7 @@ fn a_sweep_that_nobody_can_run_is_not_laid_out() {
     let set = [("links.l.delay", "1ms,2ms,3ms,4ms,5ms,6ms,7ms,8ms,9ms,10ms")];
     assert_eq!(
         error(&DOCUMENT.replace(r#"{ from = "0%", to = "1%", step = "0.5%" }"#, step), &set),
-        "two.toml:6: axes: they make more than 100000 cells: give them fewer values"
+        "two.toml:6: axes: they make more than 100000 cells. Give them fewer values."
     );
 }
 
@@ -155,7 +155,7 @@ name = "own"
         ("port = 9", "port = 99999", "port", "traffic.port: invalid value: integer `99999`, expected a whole number"),
         ("\"100B\"", "\"100\"", "payload", "traffic.payload: `100`: a size needs a unit"),
         ("\"udp\"\npayload", "\"sctp\"\npayload", "transport = \"sctp\"", "traffic.transport: `sctp`: write one of"),
-        ("payload =", "rate = \"1mbit\"\npayload =", "interval =", "traffic.interval: not beside traffic.rate"),
+        ("payload =", "rate = \"1mbit\"\npayload =", "interval =", "traffic.interval: not together with traffic.rate"),
         ("[traffic]", "[run]\ntrace = true\n[traffic]", "trace", "run.trace: invalid type: boolean, expected a word"),
         (
             ends,
@@ -180,23 +180,18 @@ name = "own"
         ("[\"udp\", \"tcp\"]", "3", "\"traffic.transport\"", "axes: traffic.transport: write a list of values"),
         ("[\"udp\", \"tcp\"]", "[\"udp\", \"udp\"]", "\"path.loss\"", "axes: there are two cells `0%/udp`"),
         ("[\"udp\", \"tcp\"]", "[\"udp\", \"tpc\"]", "\"traffic.transport\"", "traffic.transport: "),
-        (
-            "\"path.loss\" =",
-            "\"links.k.loss\" =",
-            "\"links.k.loss\"",
-            "links.k.loss: there is no link `k` (there are l)",
-        ),
+        ("\"path.loss\" =", "\"links.k.loss\" =", "\"links.k.loss\"", "links.k.loss: no link `k` (there are l)"),
         ("[axes]", "[axes", "[axes", "unclosed table"),
         ("y = \"sent\"", "y = \"snt\"", "y =", "chart sent: y: no column `snt`, did you mean `sent`?"),
         ("transport = \"udp\"\n[[", "trnsport = \"udp\"\n[[", "[claims.where]", "where: no column `trnsport`"),
-        ("text = \"All\"", "text = \"All\"\nconfidence = 1.5", "confidence", "confidence = 1.5: give a number"),
-        ("name = \"own\"", "name = \" \"", "name = \" \"", "cells.name: \" \": a name of its own"),
-        ("name = \"own\"", "name = \"1%/udp\"", "name = \"1%/udp\"", "cells.name: \"1%/udp\": a name of its own"),
+        ("text = \"All\"", "text = \"All\"\nconfidence = 1.5", "confidence", "confidence = 1.5: must be"),
+        ("name = \"own\"", "name = \" \"", "name = \" \"", "cells.name: \" \": must be unique"),
+        ("name = \"own\"", "name = \"1%/udp\"", "name = \"1%/udp\"", "cells.name: \"1%/udp\": must be unique"),
         (nodelay, "\"path.loss\" = \"3\"", "\"path.loss\" = \"3\"", "path.loss: `3`: a share needs a unit"),
         (nodelay, "\"path.lsos\" = \"3%\"", "\"path.lsos\"", "unknown key `lsos`, did you mean `loss`?"),
-        (nodelay, "\"links.k.loss\" = \"3%\"", "\"links.k.loss\"", "there is no link `k` (there are l)"),
+        (nodelay, "\"links.k.loss\" = \"3%\"", "\"links.k.loss\"", "no link `k` (there are l)"),
         // What a cell is checked for, once it is read.
-        ("to = \"b\"", "to = \"c\"", "to = \"c\"", "traffic.to: there is no host"),
+        ("to = \"b\"", "to = \"c\"", "to = \"c\"", "traffic.to: no host"),
         (ends, "ends = [\"a\", \"a\"]", "[links.l]", "links.l: both ends are `a`"),
         (
             ends,
@@ -206,7 +201,7 @@ name = "own"
         ),
         (ends, &link("delay = \"1ms\"\nqueue = 3"), "[links.l]", "links.l.forward: `queue` needs a `rate`"),
         (ends, &link("forward.trace = \"none.trace\""), "forward.trace", "links.l.forward.trace: read trace"),
-        (nodelay, "\"traffic.to\" = \"c\"", "\"traffic.to\"", "traffic.to: there is no host"),
+        (nodelay, "\"traffic.to\" = \"c\"", "\"traffic.to\"", "traffic.to: no host"),
     ] {
         let wrong = document.replacen(from, to, 1);
         assert_ne!(wrong, document, "{from}");
@@ -236,13 +231,13 @@ fn all_mistakes_of_a_file_are_found_at_once() {
 #[test]
 fn a_mistake_of_the_command_line_names_the_flag() {
     for (key, value, message) in [
-        ("links.k.loss", "5%", "there is no link `k` (there are l)"),
-        ("links.k.loss", "5%,6%", "there is no link `k`"),
+        ("links.k.loss", "5%", "no link `k` (there are l)"),
+        ("links.k.loss", "5%,6%", "no link `k`"),
         ("path.loss", "120%", "`120%`: a share is between"),
         ("", "5ms", "unknown key ``"),
         ("links.l.delya", "5ms", "unknown key `delya`, did you mean `delay`?"),
-        ("traffic.port.number", "5", "what it is in is a value, not a table of keys"),
-        ("traffic.to", "c", "traffic.to: there is no host"),
+        ("traffic.port.number", "5", "its parent is a value, not a table"),
+        ("traffic.to", "c", "traffic.to: no host"),
         ("path.loss", "1%,5%,1%", "there are two cells `1%/udp`"),
     ] {
         let error = error(DOCUMENT, &[(key, value)]);

@@ -1,4 +1,4 @@
-//! From the scenario's tables to nodes and segments that fit together.
+//! From the scenario's tables to consistent nodes and segments.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -26,28 +26,28 @@ pub(super) fn nodes(scenario: &Scenario) -> Result<Vec<Node>> {
     let nodes: Vec<Node> = hosts.chain(routers).chain(switches).collect();
     for (index, node) in nodes.iter().enumerate() {
         if let Some(other) = nodes[..index].iter().find(|other| other.name == node.name) {
-            bail!("{}: there is a {} of this name, too", node.key(), other.kind);
+            bail!("{}: a {} has the same name", node.key(), other.kind);
         }
         check_name(&node.name).with_context(|| node.key())?;
     }
     Ok(nodes)
 }
 
-/// Names are shown as they are, and name files.
+/// Names are shown unchanged, and are used as file names.
 pub(super) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.chars().any(|c| c.is_control() || c == '/') {
-        bail!("a name is not empty, and has no slashes and control characters");
+        bail!("a name must not be empty or have slashes or control characters");
     }
     Ok(())
 }
 
-/// The number of a processor that is counted among those that this process may use, and round again.
+/// A CPU by its index among those that this process may use, modulo their number.
 fn resolved(processor: usize) -> Option<usize> {
     let all = scheduling::processors();
     all.get(processor.checked_rem(all.len())?).copied()
 }
 
-/// Gives every node an interface a link, in the order of the links, with its addresses.
+/// Gives every node one interface per link, in the order of the links, with its addresses.
 pub(super) fn attach(scenario: &Scenario, nodes: &mut [Node], links: &[Link]) -> Result<()> {
     let segments = segments(nodes, links)?;
     for (index, node) in nodes.iter_mut().enumerate() {
@@ -74,15 +74,15 @@ pub(super) fn attach(scenario: &Scenario, nodes: &mut [Node], links: &[Link]) ->
     check_subnets(nodes, links)
 }
 
-/// By link: which segment it is part of. Links that a switch joins are one segment.
+/// The segment of each link. Links that a switch joins are one segment.
 fn segments(nodes: &[Node], links: &[Link]) -> Result<Vec<usize>> {
-    // The part of the network that a switch is in, by node; of a loop both ends are in the same one already.
+    // The part of the network that a switch is in, by node; both ends of a loop are in the same one already.
     let mut part: Vec<usize> = (0..nodes.len()).collect();
     for link in links.iter().filter(|link| link.ends.iter().all(|&end| nodes[end].kind == Kind::Switch)) {
         let [a, b] = link.ends.map(|end| part[end]);
         ensure!(
             a != b,
-            "links.{}: closes a loop, and switches run no spanning tree: remove a link of the loop",
+            "links.{}: closes a loop, and switches run no spanning tree. Remove a link of the loop.",
             link.name
         );
         part.iter_mut().filter(|root| **root == b).for_each(|root| *root = a);
@@ -98,20 +98,20 @@ fn segments(nodes: &[Node], links: &[Link]) -> Result<Vec<usize>> {
     Ok(segments)
 }
 
-/// The addresses of a host or router; a list is of its only link.
+/// The addresses of a host or router; a list is that of its only link.
 fn by_link(node: &Node, addresses: &Addresses, own: &[usize], links: &[Link]) -> Result<BTreeMap<String, Vec<IpNet>>> {
     match addresses {
         Addresses::ByLink(by_link) => {
             for name in by_link.keys() {
                 let known = own.iter().any(|&link| links[link].name == *name);
-                ensure!(known, "{}.addresses: it has no link `{name}` (it has {})", node.key(), names(own, links));
+                ensure!(known, "{}.addresses: no link `{name}` (it has {})", node.key(), names(own, links));
             }
             Ok(by_link.clone())
         }
         Addresses::Only(addresses) => {
             let [only] = own else {
                 let names = names(own, links);
-                bail!("{}: has {} links ({names}): give its addresses by link", node.key(), own.len());
+                bail!("{}: has {} links ({names}). Give its addresses by link.", node.key(), own.len());
             };
             Ok(BTreeMap::from([(links[*only].name.clone(), addresses.clone())]))
         }
@@ -127,7 +127,10 @@ fn check_interfaces(node: &Node, links: &[Link]) -> Result<()> {
         ensure!(!interface.addresses.is_empty(), "{}: has no address on link `{link}`", node.key());
         if let Some(other) = node.interfaces[..number].iter().find(|other| other.segment == interface.segment) {
             let other = &links[other.link].name;
-            bail!("{}: links `{other}` and `{link}` are joined by switches: a node has one link a segment", node.key());
+            bail!(
+                "{}: links `{other}` and `{link}` are joined by switches, but a node has one link per segment",
+                node.key()
+            );
         }
     }
     Ok(())
@@ -139,13 +142,13 @@ fn check_addresses(nodes: &[Node]) -> Result<()> {
         for net in node.addresses() {
             let address = net.addr();
             let usable = !(address.is_unspecified() || address.is_loopback() || address.is_multicast());
-            ensure!(usable, "{}: {address} is no address that an interface can have", node.key());
-            // A link of two or one has neither (RFC 3021).
+            ensure!(usable, "{}: {address} is not an address for an interface", node.key());
+            // A subnet of two or one has neither (RFC 3021).
             if net.addr().is_ipv4() && net.prefix_len() < 31 {
                 let own = if address == net.network() { "network" } else { "broadcast" };
                 ensure!(
                     address != net.network() && address != net.broadcast(),
-                    "{}: {address} is the {own} address of {}: a host has another of it",
+                    "{}: {address} is the {own} address of {}. Use another one.",
                     node.key(),
                     net.trunc()
                 );
@@ -159,7 +162,7 @@ fn check_addresses(nodes: &[Node]) -> Result<()> {
     Ok(())
 }
 
-/// A subnet is on one segment, or nobody could tell where to send what is for it.
+/// A subnet must be on one segment, or packets for it would have no unique route.
 fn check_subnets(nodes: &[Node], links: &[Link]) -> Result<()> {
     let mut seen: Vec<(IpNet, &Interface, &Node)> = Vec::new();
     for node in nodes {
@@ -195,6 +198,6 @@ fn names(own: &[usize], links: &[Link]) -> String {
 pub(super) fn index_of(nodes: &[Node], name: &str) -> Result<usize> {
     nodes.iter().position(|node| node.name == name).with_context(|| {
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        format!("there is no host, router or switch `{name}` (there are {})", names.join(", "))
+        format!("no host, router or switch `{name}` (there are {})", names.join(", "))
     })
 }

@@ -1,4 +1,4 @@
-//! The network in words.
+//! The network as text.
 
 use ipnet::IpNet;
 use weir_emulator::model::Way;
@@ -6,10 +6,10 @@ use weir_emulator::model::Way;
 use super::{Kind, Node, Path, Topology};
 
 impl Topology {
-    /// One line a node or link, for people.
+    /// One line of text per node or link.
     pub fn describe(&self) -> Vec<String> {
         let nodes = self.nodes.iter().map(|node| {
-            let on = node.processor.map(|processor| format!(", processor {processor}")).unwrap_or_default();
+            let on = node.processor.map(|processor| format!(", CPU {processor}")).unwrap_or_default();
             format!("{} {}{}{on}", node.kind, node.name, self.addresses_of(node))
         });
         let links = self.links.iter().map(|link| {
@@ -20,7 +20,7 @@ impl Topology {
         nodes.chain(links).collect()
     }
 
-    /// One line a receiver: the links on its path with their loss, delay and rate, and what they add up to, one way,
+    /// One line per receiver: the links on its path with their loss, delay and rate, and the totals, one way,
     /// back, and both.
     pub fn describe_paths(&self) -> Vec<String> {
         let from = &self.nodes[self.traffic.sender].name;
@@ -58,7 +58,7 @@ impl Topology {
         format!("{} % and {} ms", number(self.loss(hops) * 100.0), number(self.latency_ms(hops)))
     }
 
-    /// Those of a node with several links by link.
+    /// The addresses of a node with several links, by link.
     fn addresses_of(&self, node: &Node) -> String {
         let words = |addresses: &[IpNet]| addresses.iter().map(|address| format!(" {address}")).collect::<String>();
         match (node.kind, node.interfaces.as_slice()) {
@@ -74,9 +74,9 @@ impl Topology {
     }
 }
 
-/// Up to four digits behind the point, without zeroes at the end.
+/// Up to four decimals, without trailing zeros.
 fn number(value: f64) -> String {
     let rounded = (value * 1e4).round() / 1e4;
-    // Of a loss of 1 - sqrt(1 - p), twice, -0 may be left.
+    // Two losses of 1 - sqrt(1 - p) may leave -0.
     format!("{}", if rounded == 0.0 { 0.0 } else { rounded })
 }

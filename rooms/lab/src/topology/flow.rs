@@ -1,4 +1,4 @@
-//! Who sends to whom, and which way it goes.
+//! The sender, the receivers, and the paths between them.
 
 use std::net::IpAddr;
 
@@ -17,31 +17,31 @@ pub struct Flow {
     pub sender: usize,
     /// Indexes of the receiving hosts, in the order of the scenario.
     pub receivers: Vec<usize>,
-    /// Where it goes to: an address of the receiver, or a multicast group.
+    /// Destination: an address of the receiver, or a multicast group.
     pub destination: IpAddr,
     /// By receiver.
     pub paths: Vec<Path>,
 }
 
-/// How the sender's control connection avoids the path that is measured.
+/// The route of the sender's control connection, which avoids the measured path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
     /// Index of the link.
     pub link: usize,
     /// The sender's address on it.
     pub address: IpAddr,
-    /// Who to give the packets to: the receiver, or a router on its way.
+    /// The next hop: the receiver, or a router on its path.
     pub gateway: IpAddr,
-    /// The receiver's address alone.
+    /// The receiver's address.
     pub destination: IpNet,
     /// The port that the receiver listens on.
     pub port: u16,
-    /// Whether anything has a control connection: other engines' only connections go the ordinary way.
+    /// Whether there is a control connection: other engines' only connections take the normal route.
     pub in_use: bool,
 }
 
 impl Flow {
-    /// Checks and routes what `key` of the scenario sends.
+    /// Checks and routes the traffic in `key` of the scenario.
     pub(super) fn new(key: &str, traffic: &Traffic, map: &Map<'_>) -> Result<Flow> {
         let host = |end: &str, name: &str| -> Result<usize> {
             let index = index_of(map.nodes, name).with_context(|| format!("{key}.{end}"))?;
@@ -52,7 +52,7 @@ impl Flow {
         let sender = host("from", &traffic.from)?;
         let names = traffic.to.names();
         let receivers = names.iter().map(|name| host("to", name)).collect::<Result<Vec<_>>>()?;
-        let Some(&first) = receivers.first() else { bail!("{key}.to: names no receiver") };
+        let Some(&first) = receivers.first() else { bail!("{key}.to: no receiver given") };
         ensure!(!receivers.contains(&sender), "{key}.to: the receiver is the sender");
         for (index, receiver) in receivers.iter().enumerate() {
             ensure!(!receivers[..index].contains(receiver), "{key}.to: names `{}` twice", names[index]);
@@ -76,7 +76,7 @@ impl Flow {
         let leaves_by = |path: &Path| path.forward.first().map(|&(link, _)| link);
         ensure!(
             paths.iter().all(|path| leaves_by(path) == leaves_by(&paths[0])),
-            "{key}.to: the receivers are on several segments: a group leaves `{}` by one link",
+            "{key}.to: the receivers are on several segments, but a group leaves `{}` by one link",
             traffic.from
         );
         Ok(Flow { sender, receivers, destination, paths })
@@ -88,7 +88,7 @@ pub(super) fn control_link(traffic: &Traffic, nodes: &[Node], links: &[Link]) ->
     let Some(name) = &traffic.control else { return Ok(None) };
     let link = links.iter().position(|link| link.name == *name).with_context(|| {
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
-        format!("traffic.control: there is no link `{name}` (there are {})", names.join(", "))
+        format!("traffic.control: no link `{name}` (there are {})", names.join(", "))
     })?;
     let sender = index_of(nodes, &traffic.from).context("traffic.from")?;
     ensure!(
@@ -101,11 +101,11 @@ pub(super) fn control_link(traffic: &Traffic, nodes: &[Node], links: &[Link]) ->
 }
 
 impl Control {
-    /// Finds the way to the receiver over the link.
+    /// Finds the route to the receiver over the link.
     pub(super) fn new(traffic: &Traffic, map: &Map<'_>, flow: &Flow, link: usize) -> Result<Control> {
         let &Flow { sender, destination, .. } = flow;
         let name = &map.links[link].name;
-        ensure!(!destination.is_multicast(), "traffic.control: iperf3 sends to no multicast group");
+        ensure!(!destination.is_multicast(), "traffic.control: iperf3 cannot send to a multicast group");
         // As if the sender had no other link.
         let only = Map { aside: None, ..*map };
         let neighbours = only.neighbours(sender, destination.is_ipv4()).into_iter().filter(|(by, _, _)| *by == link);
@@ -118,18 +118,17 @@ impl Control {
             .min()
             .with_context(|| format!("traffic.control: link `{name}` leads to no router that reaches {destination}"))?;
         let in_use = traffic.engine == scenario::Engine::Iperf3;
-        let address = map.nodes[sender].address_towards(link, gateway).context("a neighbour shares a subnet")?;
+        let address = map.nodes[sender].address_towards(link, gateway).context("a neighbor shares a subnet")?;
         let receiver = map.receiver_of(destination).context("the receiver has its address")?;
         map.walk(receiver, address).with_context(|| {
-            format!("traffic.control: no way leads from `{}` back to {address}", map.nodes[receiver].name)
+            format!("traffic.control: no route from `{}` back to {address}", map.nodes[receiver].name)
         })?;
         Ok(Control { link, address, gateway, destination: destination.into(), port: traffic.port, in_use })
     }
 }
 
 impl Map<'_> {
-    /// The first address of a node, in the order of its links and not on the one set aside for control; or the one that
-    /// is `wanted`.
+    /// The first address of a node, in the order of its links and not on the control link; or the `wanted` one.
     pub(super) fn address_of(&self, node: usize, wanted: Option<IpAddr>) -> Result<IpAddr> {
         let node = &self.nodes[node];
         if let Some(wanted) = wanted {

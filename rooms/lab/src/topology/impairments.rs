@@ -1,4 +1,4 @@
-//! What a direction of a link does, from the words of a scenario.
+//! The impairments of a link's direction, from the keys of a scenario.
 
 use std::sync::Arc;
 
@@ -8,19 +8,13 @@ use weir_emulator::model::{self, Alterations, Impairments, Plan, Step};
 use crate::scenario::{self, LinkDirection};
 use crate::traces::Traces;
 
-/// The plan of one direction: its own values, and what its steps make of them.
+/// The plan of one direction: its own values, and its steps.
 pub(super) fn plan(direction: &LinkDirection, traces: &Traces) -> Result<Plan> {
-    ensure!(
-        direction.repeat.is_none() || !direction.steps().is_empty(),
-        "`repeat` needs `steps`: nothing else changes"
-    );
+    ensure!(direction.repeat.is_none() || !direction.steps().is_empty(), "`repeat` needs `steps`");
     let limited = |values: &LinkDirection| values.rate.is_some() || values.trace.is_some();
     let nothing_waits = |index: Option<usize>, values: &LinkDirection| {
         let at = index.map(|index| format!("steps[{index}]: ")).unwrap_or_default();
-        ensure!(
-            values.queue.is_none() || limited(values),
-            "{at}`queue` needs a `rate` or a `trace`: without one nothing waits"
-        );
+        ensure!(values.queue.is_none() || limited(values), "{at}`queue` needs a `rate` or a `trace`");
         anyhow::Ok(())
     };
     if !direction.steps().iter().any(|step| limited(&step.values)) {
@@ -53,7 +47,7 @@ fn impairments(direction: &LinkDirection, traces: &Traces) -> Result<Impairments
             burst_bytes: direction.burst.map_or(0, |burst| burst.bytes),
         }),
         trace: direction.trace.as_ref().map(trace).transpose()?,
-        // Without a limit nothing waits.
+        // Without a limit nothing is queued.
         queue: direction
             .queue
             .zip(direction.capacity(traces))

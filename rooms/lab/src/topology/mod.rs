@@ -24,7 +24,7 @@ pub use self::routes::Route;
 use crate::scenario::{self, Scenario};
 use crate::traces::Traces;
 
-/// Nodes joined by emulated links, without a loop of switches, routed so that the traffic arrives.
+/// Nodes joined by emulated links, without a loop of switches, with routes for the traffic.
 #[derive(Clone, Debug)]
 pub struct Topology {
     /// Hosts, then routers, then switches, each by name.
@@ -35,11 +35,11 @@ pub struct Topology {
     pub traffic: Flow,
     /// Ends and paths of the load, if there is one.
     pub load: Option<Flow>,
-    /// The link that iperf3's control connection has for itself.
+    /// The separate link of iperf3's control connection.
     pub control: Option<Control>,
-    /// Largest buffer of a TCP socket of a host, bytes; `None`: the kernel's default.
+    /// Max buffer of a host's TCP sockets, bytes. `None`: the kernel's default.
     pub tcp_buffer: Option<u64>,
-    /// The sending window, over which what changes is averaged.
+    /// The sending window, over which changing values are averaged.
     pub window: Duration,
 }
 
@@ -48,22 +48,22 @@ pub struct Topology {
 pub struct Node {
     /// Its name in the scenario.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// One a link, in the order of the links.
+    /// One per link, in the order of the links.
     pub interfaces: Vec<Interface>,
-    /// To every subnet that it is not on and that can be reached.
+    /// To every reachable subnet that it is not on.
     pub routes: Vec<Route>,
-    /// Lines for the shell, run on the node when the network is up.
+    /// Shell commands, run on the node once the network is up.
     pub setup: Vec<String>,
-    /// The processor (its number in the kernel) that receives its packets and runs its ends of messages; `None`: any.
+    /// The CPU (its number in the kernel) that receives its packets and runs its ends of messages. `None`: any.
     pub processor: Option<usize>,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// An end system; it forwards nothing, however many links it has.
+    /// An end system; it forwards nothing, even with several links.
     Host,
     /// The kernel's forwarding between its links.
     Router,
@@ -81,7 +81,7 @@ pub struct Interface {
     pub name: String,
     /// Its addresses; a switch has none.
     pub addresses: Vec<IpNet>,
-    /// What the switches join is one segment: the index of its first link.
+    /// Switched links are one segment: the index of its first link.
     pub segment: usize,
 }
 
@@ -100,12 +100,12 @@ pub struct Link {
     pub impairments: [Plan; 2],
 }
 
-/// The links that packets cross, and which way each is taken.
+/// The links that packets cross, and in which direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path {
     /// In order.
     pub forward: Vec<(usize, Way)>,
-    /// Of the answers, in order; other links, maybe.
+    /// Those of the answers, in order; possibly other links.
     pub backward: Vec<(usize, Way)>,
 }
 
@@ -130,15 +130,15 @@ impl Topology {
         let tcp_buffer = scenario.tcp.buffer.map(|size| size.bytes);
         let window = scenario.run.duration.duration();
         let mut topology = Topology { nodes, links, traffic, load, control, tcp_buffer, window };
-        let routers = topology.most_routers();
-        ensure!(routers < TTL, "a way passes {routers} routers: a packet's TTL allows for {} at most", TTL - 1);
+        let routers = topology.max_routers();
+        ensure!(routers < TTL, "a path crosses {routers} routers, but a packet's TTL allows at most {}", TTL - 1);
         spread::spread(&mut topology, scenario);
         for link in &mut topology.links {
             for (way, impairments) in WAYS.into_iter().zip(&mut link.impairments) {
                 impairments.validate().with_context(|| format!("links.{}.{way}", link.name))?;
                 ensure!(
                     !link.direct || *impairments == Plan::default(),
-                    "links.{}: a direct link does nothing to packets: remove `direct` or what it is to do to them",
+                    "links.{}: a direct link does nothing to packets. Remove `direct` or its impairments.",
                     link.name
                 );
                 if !scenario.run.impaired {
@@ -149,7 +149,7 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Whatever goes through the network: the measured traffic, and the load if there is one.
+    /// All traffic of the network: the measured traffic, and the load if there is one.
     pub fn flows(&self) -> impl Iterator<Item = &Flow> {
         std::iter::once(&self.traffic).chain(&self.load)
     }
@@ -171,8 +171,8 @@ impl Topology {
         self.along(hops).map(|plan| plan.mean_delay(self.window).as_secs_f64() * 1e3).sum()
     }
 
-    /// Smallest rate along these hops, Mbit/s: of each link the average over the sending window. A link without a limit
-    /// for some of the window counts as one without.
+    /// Lowest rate along these hops, Mbit/s: the average of each link over the sending window. A link without a limit
+    /// for some of the window counts as unlimited.
     pub fn rate_mbit(&self, hops: &[(usize, Way)]) -> Option<f64> {
         self.along(hops).filter_map(|plan| plan.mean_rate(self.window)).map(|rate| rate / 1e6).reduce(f64::min)
     }
@@ -182,8 +182,8 @@ impl Topology {
         hops.iter().map(|&(link, _)| self.links[link].mtu).min().unwrap_or(u32::MAX)
     }
 
-    /// Routers on the longest way of a flow, there or back.
-    fn most_routers(&self) -> usize {
+    /// Routers on the longest path of a flow, in either direction.
+    fn max_routers(&self) -> usize {
         let paths = self.flows().flat_map(|flow| &flow.paths).flat_map(|path| [&path.forward, &path.backward]);
         let router = |&&(link, way): &&(usize, Way)| {
             let end = self.links[link].ends[1 - way as usize];
@@ -207,23 +207,23 @@ impl Topology {
         link.ends.iter().all(|&end| self.nodes[end].kind == Kind::Switch)
     }
 
-    /// The ends of links at a node: which link, and which of its ends. What a router or switch took in by all of them
-    /// it has handed out by them.
+    /// The ends of links at a node: the link, and which of its ends. What a router or switch receives through all of
+    /// them it sends through them.
     pub fn ends_at(&self, node: usize) -> Vec<(usize, usize)> {
         let end = |link: usize| self.links[link].ends.iter().position(|&end| end == node);
         (0..self.links.len()).filter_map(|link| Some((link, end(link)?))).collect()
     }
 
-    /// The ends of links of hosts and routers (which link, and which of its ends) that a switch reaches by one of its
-    /// own links.
-    pub fn behind(&self, switch: usize, link: usize) -> Vec<(usize, usize)> {
+    /// The ends of links of hosts and routers (the link, and which of its ends) that a switch reaches through one of
+    /// its own links.
+    pub fn reachable_through(&self, switch: usize, link: usize) -> Vec<(usize, usize)> {
         let [a, b] = self.links[link].ends;
         let (next, end) = if a == switch { (b, 1) } else { (a, 0) };
         if self.nodes[next].kind != Kind::Switch {
             return vec![(link, end)];
         }
         let onwards = self.nodes[next].interfaces.iter().map(|port| port.link).filter(|&port| port != link);
-        onwards.flat_map(|onward| self.behind(next, onward)).collect()
+        onwards.flat_map(|onward| self.reachable_through(next, onward)).collect()
     }
 
     fn along(&self, hops: &[(usize, Way)]) -> impl Iterator<Item = &Plan> {
@@ -247,7 +247,7 @@ impl Node {
         self.interface(link)?.addresses.iter().find(|own| own.contains(&neighbour)).map(IpNet::addr)
     }
 
-    /// Where it is in the scenario: `hosts.NAME`.
+    /// Its key in the scenario: `hosts.NAME`.
     pub fn key(&self) -> String {
         let table = match self.kind {
             Kind::Host => "hosts",
@@ -267,7 +267,7 @@ impl Interface {
         })
     }
 
-    /// The subnets that it is on, those of link-local addresses aside.
+    /// The subnets that it is on, except those of link-local addresses.
     fn subnets(&self) -> impl Iterator<Item = IpNet> {
         self.global().map(IpNet::trunc)
     }
@@ -302,11 +302,11 @@ fn checked_ends(nodes: &[Node], name: &str, link: &scenario::Link) -> Result<[us
     let [a, b] = &link.ends;
     let ends = [index_of(nodes, a)?, index_of(nodes, b)?];
     ensure!(ends[0] != ends[1], "both ends are `{a}`");
-    ensure!((1280..=65_535).contains(&link.mtu), "mtu of {}: it must be 1280 to 65535 bytes", link.mtu);
+    ensure!((1280..=65_535).contains(&link.mtu), "mtu of {}: must be 1280 to 65535 bytes", link.mtu);
     Ok(ends)
 }
 
-/// A packet that has passed so many routers is not forwarded (ip_default_ttl, RFC 1700).
+/// A packet that has passed this many routers is not forwarded (ip_default_ttl, RFC 1700).
 const TTL: usize = 64;
 
 /// The keys of a link's directions.

@@ -1,4 +1,4 @@
-//! Which way packets go: routes of hosts and routers, and the links that a packet crosses.
+//! Routing: the routes of hosts and routers, and the links that a packet crosses.
 
 use std::net::IpAddr;
 
@@ -29,7 +29,7 @@ pub(super) struct Map<'a> {
 }
 
 impl Map<'_> {
-    /// The routes of every node: by the fewest routers, among these to the router that comes first by name, over the
+    /// The routes of every node: over the fewest routers, then over the router that is first by name, then over the
     /// first link to it.
     pub(super) fn routes(&self) -> Vec<Vec<Route>> {
         let mut routes = vec![Vec::new(); self.nodes.len()];
@@ -65,7 +65,7 @@ impl Map<'_> {
         subnets
     }
 
-    /// The nodes that a node may hand packets to: by which link, who, at which address.
+    /// The nodes that a node may send packets to: their link, index and address.
     pub(super) fn neighbours(&self, node: usize, ipv4: bool) -> Vec<(usize, usize, IpAddr)> {
         let mut neighbours = Vec::new();
         for own in self.own_interfaces(node) {
@@ -81,14 +81,14 @@ impl Map<'_> {
         neighbours
     }
 
-    /// Those of a node that are not on the segment set aside.
+    /// The links of a node that are not set aside.
     fn own_interfaces(&self, node: usize) -> impl Iterator<Item = &Interface> {
         let mut interfaces = self.nodes.iter().flat_map(|node| &node.interfaces);
         let aside = interfaces.find(|interface| Some(interface.link) == self.aside).map(|interface| interface.segment);
         self.nodes[node].interfaces.iter().filter(move |own| Some(own.segment) != aside)
     }
 
-    /// The way from one node to an address of another, and that of the answers.
+    /// The path from one node to an address of another, and that of the answers.
     pub(super) fn path(&self, from: usize, to: usize, destination: IpAddr) -> Result<Path> {
         let why_not = |from, to| move || self.why_not(from, to, destination.is_ipv4());
         let forward = self.walk(from, destination).with_context(why_not(from, to))?;
@@ -96,13 +96,15 @@ impl Map<'_> {
         Ok(Path { forward, backward: self.walk(to, source).with_context(why_not(to, from))? })
     }
 
-    /// The way of a multicast group, which no router forwards.
+    /// The path of a multicast group, which routers do not forward.
     pub(super) fn multicast_path(&self, from: usize, to: usize, group: IpAddr) -> Result<Path> {
         let mut own = self.own_interfaces(from);
         let shared = |segment| self.nodes[to].interfaces.iter().find(|interface| interface.segment == segment);
         let (near, far) = own.find_map(|own| Some((own, shared(own.segment)?))).with_context(|| {
             let [from, to] = [from, to].map(|node| &self.nodes[node].name);
-            format!("`{to}` is not on a segment with `{from}`: routers forward no multicast, join them by switches")
+            format!(
+                "`{to}` is not on a segment with `{from}`. Join them by switches: routers do not forward multicast."
+            )
         })?;
         for (node, interface) in [(from, near), (to, far)] {
             ensure!(
@@ -117,10 +119,10 @@ impl Map<'_> {
         Ok(Path { forward: hops(from, near.link, to)?, backward: hops(to, far.link, from)? })
     }
 
-    /// The links that a packet for `destination` crosses; `None`: it does not get there.
+    /// The links that a packet for `destination` crosses. `None`: it does not get there.
     pub(super) fn walk(&self, from: usize, destination: IpAddr) -> Option<Vec<(usize, Way)>> {
         let (mut node, mut hops) = (from, Vec::new());
-        // Shortest paths do not turn in circles; this ends, should they.
+        // Shortest paths have no loops; this ends if they should.
         for _ in 0..=self.nodes.len() {
             if self.nodes[node].addresses().any(|own| own.addr() == destination) {
                 return Some(hops);
@@ -133,7 +135,7 @@ impl Map<'_> {
         None
     }
 
-    /// The longest matching prefix: by which link, to which address on it.
+    /// The longest matching prefix: the link, and the next address on it.
     pub(super) fn next_hop(&self, node: usize, destination: IpAddr) -> Option<(usize, IpAddr)> {
         let node = &self.nodes[node];
         let direct = node
@@ -145,13 +147,13 @@ impl Map<'_> {
         matching.max_by_key(|(subnet, _, _)| subnet.prefix_len()).map(|(_, link, gateway)| (link, gateway))
     }
 
-    /// The address that a node's packets for `destination` come from.
+    /// The source address of a node's packets for `destination`.
     fn source(&self, node: usize, destination: IpAddr) -> Option<IpAddr> {
         let (link, gateway) = self.next_hop(node, destination)?;
         self.nodes[node].address_towards(link, gateway)
     }
 
-    /// Who has an address on the segment that a node's link is part of.
+    /// The node with an address on the segment of a node's link.
     pub(super) fn owner(&self, node: usize, link: usize, address: IpAddr) -> Option<usize> {
         let segment = self.nodes[node].interface(link)?.segment;
         let has = |other: &Node| {
@@ -161,7 +163,7 @@ impl Map<'_> {
         self.nodes.iter().position(has)
     }
 
-    /// The links from a node's own link to another node of the same segment. There is one way: switches form no loop.
+    /// The links from a node's own link to another node of the same segment. There is one path: switches form no loop.
     fn across(&self, from: usize, link: usize, to: usize) -> Option<Vec<(usize, Way)>> {
         let (next, way) = match self.links[link].ends {
             [a, b] if a == from => (b, Way::Forward),
@@ -178,18 +180,17 @@ impl Map<'_> {
         Some([vec![(link, way)], rest].concat())
     }
 
-    /// In words, that a packet does not get from one node to the other.
+    /// The error that a packet does not get from one node to the other.
     fn why_not(&self, from: usize, to: usize, ipv4: bool) -> String {
         let [from, to] = [from, to].map(|node| &self.nodes[node].name);
         let family = family(ipv4);
         format!(
-            "no way leads from `{from}` to `{to}`: join them by links, switches and routers, neighbours with an {family} subnet in \
-             common"
+            "no route from `{from}` to `{to}`. Join them by links, switches and routers; neighbors share an {family} subnet."
         )
     }
 }
 
-/// What a node has to do with a subnet.
+/// A node's relation to a subnet.
 #[derive(Clone, Copy)]
 struct Reach {
     is_there: bool,
@@ -197,7 +198,7 @@ struct Reach {
 }
 
 impl Reach {
-    /// Before any route. A host does not forward, but an address that is a subnet of its own is nowhere else.
+    /// Before any route. A host does not forward, but an address that is its own subnet is nowhere else.
     fn new(node: &Node, subnet: IpNet) -> Reach {
         let is_there = node.interfaces.iter().flat_map(|interface| interface.subnets()).any(|own| own == subnet);
         let own_address = subnet.prefix_len() == subnet.max_prefix_len();

@@ -1,11 +1,12 @@
-//! Loss and delay of the whole path, spread over its links, there and back.
+//! Loss and delay of the whole path, spread over its links, in both directions.
 
 use weir_emulator::model;
 
 use super::{Path, Topology};
 use crate::scenario::Scenario;
 
-/// Gives each direction of a link on the path its share, unless the link has a value of its own; a step has what it names instead.
+/// Gives each direction of a link on the path its share, unless the link has its own value; a step keeps its own
+/// values.
 pub(super) fn spread(topology: &mut Topology, scenario: &Scenario) {
     let path = &scenario.path;
     let Path { forward, backward } = &topology.traffic.paths[0];

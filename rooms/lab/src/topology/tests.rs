@@ -242,15 +242,17 @@ fn a_group_reaches_every_receiver_of_its_segment() {
     assert_eq!(forward, [vec!["source ->", "switches ->", "server <-"], vec!["source ->", "viewer ->"]]);
     let [s1, switches] = ["s1", "switches"];
     let link = topology.links.iter().position(|link| link.name == switches).unwrap();
-    let behind = topology.behind(topology.node(s1).unwrap(), link);
-    let names: Vec<_> =
-        behind.iter().map(|&(link, end)| topology.nodes[topology.links[link].ends[end]].name.as_str()).collect();
+    let reachable_through = topology.reachable_through(topology.node(s1).unwrap(), link);
+    let names: Vec<_> = reachable_through
+        .iter()
+        .map(|&(link, end)| topology.nodes[topology.links[link].ends[end]].name.as_str())
+        .collect();
     assert_eq!(names, ["source", "viewer"]);
 
     let beyond = error(&text, &[("from = \"source\"", "from = \"client\"")]);
     assert_eq!(
         beyond,
-        "traffic.to: `server` is not on a segment with `client`: routers forward no multicast, join them by switches"
+        "traffic.to: `server` is not on a segment with `client`. Join them by switches: routers do not forward multicast."
     );
 }
 
@@ -259,8 +261,7 @@ fn an_address_of_a_whole_network_is_no_hosts() {
     let telemetry = &telemetry();
     let with = |address: &str| error(telemetry, &[("10.0.0.2/24", address)]);
     assert!(
-        with("10.0.0.0/24")
-            .contains("hosts.sender: 10.0.0.0 is the network address of 10.0.0.0/24: a host has another")
+        with("10.0.0.0/24").contains("hosts.sender: 10.0.0.0 is the network address of 10.0.0.0/24. Use another one")
     );
     assert!(with("10.0.0.255/24").contains("hosts.sender: 10.0.0.255 is the broadcast address of 10.0.0.0/24"));
 }
@@ -403,7 +404,7 @@ proptest! {
             }
             (Err(error), None) => {
                 let error = format!("{error:#}");
-                prop_assert!(error.starts_with("traffic.to: no way leads from `h0` to `h1`: join them by"), "{}", error);
+                prop_assert!(error.starts_with("traffic.to: no route from `h0` to `h1`. Join them by"), "{}", error);
             }
             (result, between) => prop_assert!(false, "{:?} and {:?}", result, between),
         }

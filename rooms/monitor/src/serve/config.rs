@@ -541,7 +541,7 @@ mod tests {
             ),
             (
                 "[[derive]]\nname = \"p\"\nexpression = \"{a/b} + foo(2)\"\n".into(),
-                "m.toml:3: derive.expression: there is no function `foo`",
+                "m.toml:3: derive.expression: no function `foo`",
             ),
             (
                 "[[derive]]\nname = \"p\"\nexpression = \"{derived/p} + {a/b}\"\n".into(),

@@ -175,7 +175,7 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
             format!("{LEAST}[protect.hooks]\ncommand = [\"no-such-program-anywhere\"]"),
             "no-such-program-anywhere: no such program in PATH: write its whole path",
         ),
-        (format!("journal = {pipe:?}\n{LEAST}"), "pipe: it is no regular file"),
+        (format!("journal = {pipe:?}\n{LEAST}"), "pipe: it is not a regular file"),
         (format!("{LEAST}[protect.caps]\nunknown_harm = \"permit\""), ":6: unknown_harm is gone"),
         (
             format!("{LEAST}[protect.hooks]\nwebhook = \"https://noc/\""),

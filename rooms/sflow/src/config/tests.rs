@@ -71,7 +71,7 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
             "\nstate = \"/nowhere/state\"",
             ":2: state: /nowhere/state: directory /nowhere: No such file or directory (os error 2) (it could not be written",
         ),
-        ("state = \"/proc\"", ":1: state: /proc: it is no regular file"),
+        ("state = \"/proc\"", ":1: state: /proc: it is not a regular file"),
         (
             "[[agent]]\naddress = \"10.0.0.1\"\nname = \"a\\u001b[2J\"",
             ":3: agent 10.0.0.1: name: `a\\u{1b}[2J`: it has characters that terminals obey",

@@ -161,7 +161,7 @@ mod tests {
         }
         // What is no file, and what is somebody else's, stays where it is.
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        assert_eq!(aside(&path).unwrap_err().to_string(), "it is no regular file");
+        assert_eq!(aside(&path).unwrap_err().to_string(), "it is not a regular file");
         assert!(files::replace(&path, |_| Ok(())).is_err() && files::read(&path, 1).is_err());
         let other = fs::metadata("/proc/1").unwrap();
         assert!(files::ours(&other).is_err());

@@ -14,10 +14,10 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// A window of `duration` in as many whole batches as come closest to the wished length, one at least.
+    /// A window of `duration` in the number of whole batches, at least one, that comes closest to the wanted length.
     pub(crate) fn new(duration: Duration, wished: Duration) -> Self {
         let (length, wished) = (nanos(duration), nanos(wished).max(1));
-        let count = (length.saturating_add(wished / 2) / wished).clamp(1, MOST);
+        let count = (length.saturating_add(wished / 2) / wished).clamp(1, MAX_BATCHES);
         Self { length, bytes: vec![0; count as usize] }
     }
 
@@ -52,8 +52,8 @@ impl Batches {
     }
 }
 
-/// Batches at most: more tell nothing that these do not.
-const MOST: u64 = 1 << 20;
+/// Max batches: more add no information.
+const MAX_BATCHES: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -73,7 +73,7 @@ mod tests {
             [(1000, 100, 10, 100), (1000, 300, 3, 333), (50, 100, 1, 50), (170, 100, 2, 85), (10, 0, 10_000_000, 0)]
         {
             let batches = Batches::new(ms(duration), ms(wished));
-            assert_eq!(batches.bytes.len() as u64, count.min(MOST), "{duration} {wished}");
+            assert_eq!(batches.bytes.len() as u64, count.min(MAX_BATCHES), "{duration} {wished}");
             if length > 0 {
                 assert_eq!(batches.length().as_millis() as u64, length);
             }

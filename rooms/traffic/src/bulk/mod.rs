@@ -1,8 +1,8 @@
-//! Bulk transfers: as many bytes as the path takes, for a window.
+//! Bulk transfers: as many bytes as the path carries, for a window.
 //!
-//! [`Sender::open`] and [`Receiver::bind`] make their sockets in the network namespace of the calling thread, and those
-//! stay there; [`run`] moves bytes from one to the other and may be called on any thread. Everything that the two ends
-//! have to tell each other goes beside the network, never through the path that is measured.
+//! [`Sender::open`] and [`Receiver::bind`] create their sockets in the network namespace of the calling thread, where
+//! they stay; [`run`] moves bytes from one to the other and may be called on any thread. The two ends communicate
+//! outside the network, never through the measured path.
 
 mod batches;
 mod report;
@@ -41,7 +41,7 @@ enum ReceivingEnd {
     Quic(Box<quic::Listener>),
 }
 
-/// What a receiving end has to tell, and what it keeps open until the sender has looked at its connections.
+/// The result of a receiving end, and what it keeps open until the sender has read its connections.
 pub(super) struct Received {
     pub(super) batches: Batches,
     pub(super) errors: Vec<ErrorCount>,
@@ -49,10 +49,10 @@ pub(super) struct Received {
 }
 
 impl Receiver {
-    /// Makes a socket in the calling thread's network namespace, and listens at [`BulkSettings::to`].
+    /// Creates a socket in the calling thread's network namespace, and listens on [`BulkSettings::to`].
     ///
     /// # Errors
-    /// The settings make no sense; the address cannot be bound; no socket.
+    /// The settings are invalid, the address cannot be bound, or there is no socket.
     pub fn bind(settings: &BulkSettings) -> Result<Self, TrafficError> {
         settings.validate()?;
         let (transport, address) = (settings.transport, settings.to);
@@ -74,15 +74,14 @@ impl Receiver {
     }
 }
 
-/// Runs both ends, which are of one transport, until the window is over: the sender on this thread, the receiver on one
-/// of its own.
+/// Runs both ends, which have the same transport, until the window is over: the sender on this thread, the receiver on
+/// another one.
 ///
 /// All connections are made first, from the time `begin` on. When they are up, or [`BulkSettings::connect_timeout`] is
-/// over, those that are up start to send: through the warm-up, then through the window. Bytes received in the window
-/// count. Then the connections are reset without waiting for what is under way, so that nothing is sent into a dead
-/// path any more; what the report says was seen before that. A `stop` ends the transfer early.
-///
-/// What goes wrong is counted in the report. A transfer that never connects is one of 0 bytes without a window.
+/// over, those that are up send: through the warm-up, then through the window. Bytes received in the window count. Then
+/// the connections are reset at once, so that nothing is sent into a dead path; the report is from before that. A
+/// `stop` ends the transfer early.
+/// Errors are counted in the report. A transfer that never connects has 0 bytes and no window.
 pub fn run(sender: Sender, receiver: Receiver, begin: Nanos, stop: &Stop) -> BulkReport {
     let Receiver { end, exchange, batches } = receiver;
     let receive = || {

@@ -1,4 +1,4 @@
-//! What a bulk transfer has seen, at both ends.
+//! The result of a bulk transfer, from both ends.
 
 use std::time::Duration;
 
@@ -9,38 +9,38 @@ use crate::{ErrorCount, Window};
 /// A bulk transfer, whichever engine made it.
 #[derive(Clone, Debug, Default)]
 pub struct BulkReport {
-    /// What moved the bytes, with its version and command line where it is a program of its own.
+    /// The engine, with its version, and its command line if it is a separate program.
     pub engine: String,
-    /// Connections asked for.
+    /// Requested connections.
     pub streams: u32,
-    /// Connections that came up.
+    /// Established connections.
     pub connected: u32,
-    /// How long the slowest of them took; `None`: none came up (the transfer is 0 and valid), or the engine does not
-    /// tell.
+    /// Set-up time of the slowest one. `None`: none was established (the transfer is 0 and valid), or the engine does
+    /// not report it.
     pub connect: Option<Duration>,
     /// The measured window: from the end of the warm-up to the planned end of sending. `None`: nothing was sent.
     pub window: Option<Window>,
-    /// Its used part: to its end, or to the stop or the error that ended it before.
+    /// Its used part: to its end, or to the stop or error that ended it earlier.
     pub used: Duration,
     /// Payload bytes handed to the kernel, warm-up included.
     pub sent_bytes: u64,
     /// Payload bytes received within the window.
     pub received_bytes: u64,
-    /// The window cut into batches of equal length, and the bytes received in each; of a transfer that ended early
-    /// those that lie wholly in its used part.
+    /// Bytes received in each of the window's batches of equal length; if it ended early, those entirely in its used
+    /// part.
     pub batches: Vec<u64>,
     /// Length of a batch.
     pub batch: Duration,
-    /// Segments (QUIC: packets) sent again, over all connections; `None`: the transport resends nothing or does not
-    /// tell.
+    /// Retransmitted segments (QUIC: packets), over all connections. `None`: the transport does not retransmit or does
+    /// not report it.
     pub retransmits: Option<u64>,
     /// The connections' states over time, in order of time.
     pub samples: Vec<Sample>,
-    /// TCP: every connection that came up, when the transfer ended; empty: the engine does not tell.
+    /// TCP: every established connection, when the transfer ended; empty: the engine does not report it.
     pub at_end: Vec<TcpInfo>,
-    /// Of a transfer by datagrams.
+    /// The result of a transfer by datagrams.
     pub datagrams: Option<Datagrams>,
-    /// What went wrong, by operation and kind.
+    /// Errors, by operation and kind.
     pub errors: Vec<ErrorCount>,
     /// Whether a stop ended it early.
     pub stopped: bool,
@@ -57,11 +57,11 @@ pub struct Sample {
     pub congestion_window: u64,
     /// Smoothed round-trip time.
     pub rtt: Duration,
-    /// Segments sent again so far.
+    /// Retransmitted segments so far.
     pub retransmits: u64,
-    /// Delivery rate as the sender estimates it, bits/s; `None`: the engine does not tell.
+    /// Delivery rate as the sender estimates it, bits/s. `None`: not reported.
     pub delivery_rate: Option<u64>,
-    /// Bytes in flight; `None`: the engine does not tell.
+    /// Bytes in flight. `None`: not reported.
     pub in_flight: Option<u64>,
 }
 
@@ -72,7 +72,7 @@ pub struct Datagrams {
     pub sent: u64,
     /// Received.
     pub received: u64,
-    /// Of these behind a later one.
+    /// Received after a later one.
     pub out_of_order: u64,
     /// Jitter by RFC 3550, section 6.4.1, us.
     pub jitter_us: Option<f64>,

@@ -1,4 +1,4 @@
-//! The sending end: a thread for each connection, as iperf3 has them.
+//! The sending end: a thread per connection, as in iperf3.
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -26,17 +26,17 @@ pub struct Sender {
     engine: String,
 }
 
-/// A look at a connection while another thread sends.
+/// A reading of a connection while another thread sends.
 enum Look {
     Tcp(TcpStream),
     Quic(Arc<Mutex<PathStats>>),
 }
 
 impl Sender {
-    /// Makes the sockets in the calling thread's network namespace. They connect later, in [`run`](super::run).
+    /// Creates the sockets in the calling thread's network namespace. They connect later, in [`run`](super::run).
     ///
     /// # Errors
-    /// The settings make no sense; no such congestion control (the error names those that there are); no socket.
+    /// The settings are invalid, there is no such congestion control (the error names the choices), or no socket.
     pub fn open(settings: &BulkSettings) -> Result<Self, TrafficError> {
         settings.validate()?;
         let BulkSettings { transport, to, .. } = *settings;
@@ -45,7 +45,7 @@ impl Sender {
             transport,
             congestion: settings.congestion.clone(),
             nodelay: settings.nodelay,
-            // As much as flow control lets under way: the buffer must not cap the path either.
+            // As much as flow control allows in flight: the buffer must not limit the path either.
             send_buffer: (transport == Transport::Quic).then_some(quic::RECEIVE_WINDOW as usize),
             ..SenderSettings::new(to)
         };
@@ -78,7 +78,7 @@ impl Sender {
     }
 }
 
-/// Makes the connections, all at once. Sockets that gave up are closed: they must not go on trying beside the others.
+/// Connects all at once. Sockets that gave up are closed: they must not keep trying during the transfer.
 fn connect(
     channels: Vec<Channel>,
     settings: &BulkSettings,
@@ -166,7 +166,7 @@ impl Look {
         if let Self::Tcp(socket) = self { TcpInfo::of(socket).ok() } else { None }
     }
 
-    /// Segments sent again, or packets declared lost.
+    /// Retransmitted segments, or packets declared lost.
     fn retransmits(&self) -> u64 {
         match self {
             Self::Tcp(_) => self.tcp_info().map_or(0, |info| info.retransmits.into()),
@@ -201,5 +201,5 @@ fn seen(path: &Mutex<PathStats>) -> PathStats {
     *path.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Shortest time between two looks, ns: a look takes some microseconds a connection.
+/// Min time between two readings, ns: a reading takes some microseconds per connection.
 const SHORTEST_PERIOD: Nanos = 1_000_000;

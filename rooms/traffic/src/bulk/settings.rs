@@ -1,39 +1,39 @@
-//! What a bulk transfer is told to do.
+//! Settings of a bulk transfer.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::{TrafficError, Transport};
 
-/// What both ends of a bulk transfer do.
+/// Settings of both ends of a bulk transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkSettings {
-    /// What carries the bytes.
+    /// Transport protocol.
     pub transport: Transport,
-    /// Where the receiver listens and the sender sends to. Port 0: the kernel chooses, see
+    /// Address of the receiver. Port 0: the kernel chooses, see
     /// [`Receiver::local_addr`](super::Receiver::local_addr).
     pub to: SocketAddr,
-    /// Connections at once, up to [`Self::MAX_STREAMS`].
+    /// Number of connections, up to [`Self::MAX_STREAMS`].
     pub streams: u32,
     /// Congestion control by the kernel's name, e.g. `cubic` (TCP_CONGESTION); `None`: the host's default.
     pub congestion: Option<String>,
-    /// Switches Nagle's algorithm off (TCP_NODELAY).
+    /// Disables Nagle's algorithm (TCP_NODELAY).
     pub nodelay: bool,
-    /// Bytes handed to the kernel at once.
+    /// Bytes per write.
     pub block_bytes: usize,
     /// Length of the measured window.
     pub duration: Duration,
     /// How long to send before the window starts.
     pub warmup: Duration,
-    /// Wished length of a batch of received bytes, and time between two looks at the connections. The window is cut
-    /// into a whole number of batches.
+    /// Wanted length of a batch of received bytes, and time between two readings of the connections. The window is
+    /// divided into whole batches.
     pub batch: Duration,
-    /// Give up the connections that are not made by this time after the begin.
+    /// Gives up connections that are not established by this time after the start.
     pub connect_timeout: Duration,
 }
 
 impl BulkSettings {
-    /// Most connections of a transfer.
+    /// Max connections of a transfer.
     pub const MAX_STREAMS: u32 = 1024;
 
     /// One TCP connection, blocks of 128 KiB for 10 s without warm-up, in batches of 100 ms.
@@ -52,19 +52,17 @@ impl BulkSettings {
         }
     }
 
-    /// Refuses what no transfer could be.
+    /// Refuses invalid settings.
     pub fn validate(&self) -> Result<(), TrafficError> {
         if matches!(self.transport, Transport::Udp | Transport::QuicDatagram) {
             return Err(TrafficError::Refused(format!(
-                "bulk traffic over {}: it has no bulk engine of its own (send messages at the interval that makes the rate)",
+                "bulk traffic over {}: not supported. Send messages at the matching interval.",
                 self.transport
             )));
         }
         if !(1..=Self::MAX_STREAMS).contains(&self.streams) {
-            let (streams, most) = (self.streams, Self::MAX_STREAMS);
-            return Err(TrafficError::Refused(format!(
-                "bulk traffic over {streams} connections: between 1 and {most}"
-            )));
+            let (streams, max) = (self.streams, Self::MAX_STREAMS);
+            return Err(TrafficError::Refused(format!("bulk traffic over {streams} connections: must be 1 to {max}")));
         }
         Ok(())
     }

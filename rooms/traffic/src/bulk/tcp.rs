@@ -1,4 +1,4 @@
-//! The receiving end over TCP: a thread for each connection discards what comes as fast as the kernel can.
+//! The receiving end over TCP: a thread per connection discards data as fast as the kernel can.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -18,7 +18,7 @@ use super::{Batches, BulkSettings, Received, joined};
 use crate::receiver::listen;
 use crate::{ErrorLog, Exchange, TrafficError};
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub(super) struct Receiver {
     listener: Socket,
@@ -36,7 +36,7 @@ impl Receiver {
         self.address
     }
 
-    /// Accepts, and discards what comes, until the window is over, the sender has ended, or the stop is set.
+    /// Accepts, and discards data, until the window is over, the sender has ended, or the stop is set.
     pub(super) fn receive(self, batches: Batches, exchange: &Exchange, stop: &Stop) -> Received {
         let (batches, mut errors) = (Mutex::new(batches), ErrorLog::default());
         let is_over = || {
@@ -76,13 +76,13 @@ impl Receiver {
     }
 }
 
-/// Takes what a connection brings until it is over. With MSG_TRUNC the kernel drops the bytes instead of copying them
-/// (tcp(7)): nobody looks at them.
+/// Reads a connection until it is over. With MSG_TRUNC the kernel drops the bytes instead of copying them (tcp(7)):
+/// they are not used.
 fn discard(socket: &Socket, is_over: &impl Fn() -> bool, count: impl Fn(u64)) -> io::Result<()> {
     socket.set_nonblocking(false)?;
     socket.set_linger(Some(Duration::ZERO))?;
     socket.set_read_timeout(Some(LOOK))?;
-    // Nothing is ever written to it, so that it takes no memory either.
+    // It is never written to, so it takes no memory either.
     let mut nowhere = Vec::<u8>::with_capacity(GULP);
     let nowhere: &mut [MaybeUninit<u8>] = nowhere.spare_capacity_mut();
     while !is_over() {
@@ -96,8 +96,8 @@ fn discard(socket: &Socket, is_over: &impl Fn() -> bool, count: impl Fn(u64)) ->
     Ok(())
 }
 
-/// Bytes taken at once, at most.
+/// Max bytes per read.
 const GULP: usize = 1 << 20;
 
-/// How often a thread without bytes looks whether it is over.
+/// Time between two checks of an idle thread whether it is over.
 const LOOK: Duration = Duration::from_millis(20);

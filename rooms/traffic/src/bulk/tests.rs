@@ -133,7 +133,7 @@ fn a_quic_transfer_to_nobody_is_zero() {
     let to = silent.local_addr().unwrap();
     let sender = Sender::open(&BulkSettings { to, ..quic }).unwrap();
     let report = run(sender, receiver, now(), &Stop::new().unwrap());
-    let expected = format!("connect: connection timed out: perhaps nobody listens at {to} (3 times)");
+    let expected = format!("connect: connection timed out: perhaps nothing listens on {to} (3 times)");
     assert_eq!(in_words(&report.errors), expected);
     assert_eq!((report.connected, report.connect, report.window), (0, None, None));
     assert_eq!((report.sent_bytes, report.received_bytes, report.retransmits), (0, 0, None));
@@ -196,9 +196,9 @@ fn errors_say_what_to_do() {
     let unknown = open(BulkSettings { congestion: Some("fastest".into()), ..settings() });
     assert!(unknown.starts_with("set TCP_CONGESTION to fastest: no such file or directory (available: "), "{unknown}");
     assert!(unknown.contains("reno") && unknown.ends_with("; others are kernel modules: modprobe tcp_NAME)"));
-    assert_eq!(open(BulkSettings { streams: 0, ..settings() }), "bulk traffic over 0 connections: between 1 and 1024");
+    assert_eq!(open(BulkSettings { streams: 0, ..settings() }), "bulk traffic over 0 connections: must be 1 to 1024");
     let udp = open(BulkSettings { transport: Transport::Udp, ..settings() });
-    assert!(udp.starts_with("bulk traffic over udp: it has no bulk engine of its own"), "{udp}");
+    assert!(udp.starts_with("bulk traffic over udp: not supported"), "{udp}");
     let quic = |congestion: &str| {
         open(BulkSettings { transport: Transport::Quic, congestion: Some(congestion.into()), ..settings() })
     };

@@ -21,7 +21,7 @@ use crate::sender::channel::Outcome;
 use crate::sender::sockets::datagram_socket;
 use crate::{Exchange, SenderSettings, TrafficError, Transport};
 
-/// A socket, and from [`Self::connect`] on the connection.
+/// A socket, and after [`Self::connect`] the connection.
 #[derive(Debug)]
 pub(crate) struct Client {
     engine: Engine,
@@ -30,44 +30,44 @@ pub(crate) struct Client {
     /// Bytes of a message.
     pub(super) length: usize,
     send_buffer: usize,
-    /// The connection as soon as it is tried, whether it is up, its stream, if it has one, and what ended it.
+    /// The connection once it was attempted, whether it is up, its stream, if any, and why it ended.
     handle: Option<ConnectionHandle>,
     is_up: bool,
     stream: Option<StreamId>,
     lost: Option<ConnectionError>,
     /// Whether the peer has acknowledged the end of the stream.
     is_finished: bool,
-    /// What quinn has room for when no datagram waits: a little less than it was given.
+    /// quinn's room when no datagram waits: a little less than it was given.
     room: usize,
     blocked: Nanos,
     known: Known,
     path: Arc<Mutex<PathStats>>,
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
-    /// Packets declared lost so far; `None`: never connected.
+    /// Packets declared lost so far. `None`: never connected.
     pub(crate) lost_packets: Option<u64>,
-    /// Datagrams that have left; `None`: a stream.
+    /// Datagrams sent. `None`: a stream.
     pub(crate) have_left: Option<u64>,
-    /// Bytes that quinn kept for datagrams that had not left when the drain was over.
+    /// Bytes of datagrams still in quinn when the drain was over.
     pub(crate) left_behind: u64,
-    /// Whether the peer had acknowledged the end when the drain was over, or everything had come. `None`: not drained.
+    /// Whether the peer had acknowledged the end when the drain was over, or everything had arrived. `None`: not
+    /// drained.
     pub(crate) acknowledged: Option<bool>,
 }
 
 impl Client {
-    /// Makes the socket in the calling thread's network namespace.
+    /// Creates the socket in the calling thread's network namespace.
     pub(crate) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
         let SenderSettings { transport, to, .. } = *settings;
         let mut limits = transport_config();
         limits.congestion_controller_factory(controller(settings.congestion.as_deref().unwrap_or(CONGESTION[0]))?);
-        // quinn waits where a smaller buffer is full.
+        // quinn waits when a smaller buffer is full.
         let socket = datagram_socket(&SenderSettings { send_buffer: Some(SOCKET_BUFFER), ..settings.clone() })?;
-        // What the first link carries, at most what an Ethernet does. quinn would start from 1200 bytes and probe for more,
-        // and under loss the result would be chance. Where the first link's size is a black hole further on, quinn falls
-        // back to 1200.
+        // The first link's MTU, at most that of Ethernet. quinn would start from 1200 bytes and probe for more, with
+        // random results under loss. If a later link drops that size, quinn falls back to 1200.
         let mtu = getsockopt(&socket, sockopt::IpMtu).ok().and_then(|mtu| u16::try_from(mtu).ok());
         let packet = packet_size(mtu.unwrap_or(ETHERNET).min(ETHERNET), to.ip());
         limits.initial_mtu(packet).mtu_discovery_config(None);
@@ -99,17 +99,17 @@ impl Client {
         self.engine.socket.local_addr()
     }
 
-    /// Bytes that quinn takes before it makes a sender wait.
+    /// Bytes that quinn accepts before a sender must wait.
     pub(crate) fn send_buffer(&self) -> usize {
         self.send_buffer
     }
 
-    /// What is known of the connection's path, as of the last write.
+    /// The state of the connection's path at the last write.
     pub(crate) fn path(&self) -> Arc<Mutex<PathStats>> {
         Arc::clone(&self.path)
     }
 
-    /// What is known of the connection.
+    /// The state of the connection.
     pub(crate) fn known(&self) -> Known {
         let connection = self.handle.filter(|_| self.is_up).and_then(|handle| self.engine.connections.get(&handle));
         let stats = connection.map(Connection::stats);
@@ -120,7 +120,7 @@ impl Client {
         }
     }
 
-    /// Time spent waiting for quinn to take what was to be sent.
+    /// Time spent waiting for room in quinn.
     pub(crate) fn blocked(&self) -> Duration {
         Duration::from_nanos(self.blocked)
     }
@@ -129,7 +129,7 @@ impl Client {
         self.engine.connections.get_mut(&self.handle?)
     }
 
-    /// Lets the connection work until something has happened to it, the time `until`, or the stop.
+    /// Runs the connection until something has happened to it, the time `until`, or the stop.
     fn work(&mut self, until: Nanos, stop: &Stop) {
         self.engine.work(Some(until), &[PollFd::new(stop.as_fd(), PollFlags::POLLIN)]);
         self.hear();
@@ -146,7 +146,7 @@ impl Client {
         }
     }
 
-    /// Makes the connection.
+    /// Connects.
     pub(crate) fn connect(&mut self, to: SocketAddr, deadline: Nanos, stop: &Stop) -> io::Result<()> {
         (self.handle, self.is_up) = (Some(self.engine.connect(self.config.clone(), to)?), false);
         while !self.is_up {
@@ -156,7 +156,7 @@ impl Client {
                 None if self.is_up => {}
                 None if stop.is_set() => return Err(io::Error::other("stopped")),
                 None if now() >= deadline => {
-                    return Err(io::Error::other(format!("connection timed out: perhaps nobody listens at {to}")));
+                    return Err(io::Error::other(format!("connection timed out: perhaps nothing listens on {to}")));
                 }
                 None => {}
             }
@@ -173,8 +173,8 @@ impl Client {
         Ok(())
     }
 
-    /// Hands over bytes: the next ones of the stream, or one datagram. Waits while quinn's buffer is full. The error is why
-    /// the connection is gone.
+    /// Sends bytes: the next ones of the stream, or one datagram. Waits while quinn's buffer is full. Error: why the
+    /// connection is gone.
     pub(crate) fn write(&mut self, bytes: &[u8], deadline: Nanos, stop: &Stop) -> Result<Outcome, String> {
         let mut handed_over = 0;
         while handed_over < bytes.len() {
@@ -214,18 +214,18 @@ impl Client {
         Ok(Outcome::Sent)
     }
 
-    /// Lets the connection work until the time `until` or the stop.
+    /// Runs the connection until the time `until` or the stop.
     pub(crate) fn sleep(&mut self, until: Nanos, stop: &Stop) {
         while now() < until && !stop.is_set() {
             self.work(until, stop);
         }
     }
 
-    /// Says that nothing follows, waits until everything has arrived and closes the connection. What broke it
-    /// meanwhile, if anything did.
+    /// Finishes the stream, waits until everything has arrived and closes the connection. Returns the error that broke
+    /// it meanwhile, if any.
     ///
-    /// Everything has arrived, or is lost, when the peer has acknowledged the end of the stream: of datagrams one that has
-    /// nothing but its end, and leaves after them. What the network keeps longer only a receiver of this process tells.
+    /// Everything has arrived, or is lost, once the peer has acknowledged the end of the stream; for datagrams, that of
+    /// an empty stream that leaves after them. Only a receiver in this process knows what the network holds longer.
     pub(crate) fn drain(&mut self, exchange: &Exchange, deadline: Nanos, stop: &Stop) -> Option<String> {
         let (mut ended, room, stream) = (false, self.room, self.stream);
         let (error, acknowledged) = loop {
@@ -246,7 +246,7 @@ impl Client {
                 && connection.datagrams().send_buffer_space() >= room
                 && let Some(stream) = stream.or_else(|| connection.streams().open(Dir::Uni))
             {
-                // A stream that is gone has nothing left to say.
+                // A stream that is gone needs no end.
                 let _ = connection.send_stream(stream).finish();
                 ended = true;
             }
@@ -264,7 +264,7 @@ impl Client {
 
 fn fits(bytes: usize, longest: Option<usize>) -> Result<(), String> {
     match longest {
-        None => Err("the peer takes no datagrams".to_owned()),
+        None => Err("the peer does not accept datagrams".to_owned()),
         Some(longest) if bytes > longest => {
             Err(format!("payload of {bytes}B: a QUIC datagram on this path holds at most {longest}B"))
         }
@@ -272,12 +272,12 @@ fn fits(bytes: usize, longest: Option<usize>) -> Result<(), String> {
     }
 }
 
-/// What waits to be sent or acknowledged at most: what quinn allows a stream unless told otherwise is 10 MB, what the
-/// kernel's TCP autotunes to is 4 MiB (tcp_wmem).
+/// Max bytes unsent or unacknowledged: quinn's default for a stream is 10 MB, and the kernel's TCP autotunes up to 4
+/// MiB (tcp_wmem).
 const SEND_BUFFER: usize = 4 << 20;
 
 /// The UDP socket's own buffers.
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// How often to ask the receiver whether everything has arrived.
+/// Time between two checks whether the receiver has everything.
 const LOOK: Duration = Duration::from_millis(2);

@@ -1,4 +1,4 @@
-//! quinn's protocol on one thread: a socket, the connections over it, and what wakes them up.
+//! quinn's protocol on one thread: a socket, its connections, and their wake-ups.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSliceMut};
@@ -18,7 +18,7 @@ use weir_program::clock::{self, Nanos, nanos, now};
 
 use super::{DONE, tls};
 
-/// Works only within the calls of [`Self::turn`] and [`Self::work`].
+/// Runs only within the calls of [`Self::turn`] and [`Self::work`].
 #[derive(Debug)]
 pub(super) struct Engine {
     pub(super) socket: Socket,
@@ -26,18 +26,18 @@ pub(super) struct Engine {
     endpoint: Endpoint,
     /// Connections that are over stay until they are removed.
     pub(super) connections: HashMap<ConnectionHandle, Connection>,
-    /// To be taken. A connection that could not be accepted has the handle [`REFUSED`].
+    /// Events for the caller. A connection that could not be accepted has the handle [`REFUSED`].
     pub(super) events: VecDeque<(ConnectionHandle, Event)>,
-    /// Datagrams that belonged to no connection and began none, to be taken.
+    /// Datagrams that belonged to no connection and began none, for the caller.
     pub(super) foreign: u64,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
-    /// What `outgoing` holds, if the socket had no room for it.
+    /// The content of `outgoing`, if the socket had no room for it.
     held: Option<Transmit>,
 }
 
 impl Engine {
-    /// One that only connects, or accepts, too.
+    /// An engine that only connects, or also accepts.
     pub(super) fn new(socket: Socket, server: Option<ServerConfig>) -> io::Result<Self> {
         let state = UdpSocketState::new((&socket).into())?;
         let config = EndpointConfig::default();
@@ -55,11 +55,11 @@ impl Engine {
         Ok(handle)
     }
 
-    /// Takes what has come, and sends what may leave.
+    /// Receives all packets, and sends those that may leave.
     pub(super) fn turn(&mut self) {
         let _ = (0..ROUNDS).all(|_| self.receive());
         let Self { socket, state, endpoint, connections, events, outgoing, held, .. } = self;
-        let (at, segments) = (Instant::now(), state.max_gso_segments().min(MOST_SEGMENTS));
+        let (at, segments) = (Instant::now(), state.max_gso_segments().min(MAX_SEGMENTS));
         for (&handle, connection) in connections {
             if connection.poll_timeout().is_some_and(|due| due <= at) {
                 connection.handle_timeout(at);
@@ -83,8 +83,8 @@ impl Engine {
         }
     }
 
-    /// Works until something has happened to a connection, the time `until` has come (`None`: never), or one of `wakes` is
-    /// ready.
+    /// Runs until something has happened to a connection, the time `until` has come (`None`: never), or one of `wakes`
+    /// is ready.
     pub(super) fn work(&mut self, until: Option<Nanos>, wakes: &[PollFd<'_>]) {
         self.turn();
         if self.events.is_empty() {
@@ -98,20 +98,20 @@ impl Engine {
         }
     }
 
-    /// Closes all connections as planned. Their peers need not hear it.
+    /// Closes all connections as planned. Their peers need not receive it.
     pub(super) fn close(&mut self) {
         self.connections.values_mut().for_each(|connection| connection.close(Instant::now(), DONE, Vec::new().into()));
         self.turn();
     }
 
-    /// Takes some packets. `false`: there are none.
+    /// Receives some packets. `false`: there are none.
     fn receive(&mut self) -> bool {
         let Self { socket, state, endpoint, connections, events, foreign, incoming, .. } = self;
         let size = incoming.len() / BATCH;
         let mut parts = incoming.chunks_mut(size);
         let mut buffers: [_; BATCH] = std::array::from_fn(|_| IoSliceMut::new(parts.next().unwrap_or_default()));
         let (mut metas, mut answer) = ([RecvMeta::default(); BATCH], Vec::new());
-        // What the network reports of packets that were sent is not believed: anybody can forge it.
+        // ICMP errors about sent packets are ignored: anybody can forge them.
         let Ok(count) = state.recv((&*socket).into(), &mut buffers, &mut metas) else { return false };
         let at = Instant::now();
         for (meta, buffer) in metas.iter().zip(&buffers).take(count) {
@@ -122,7 +122,7 @@ impl Engine {
                         connections.entry(handle).and_modify(|connection| connection.handle_event(event));
                         None
                     }
-                    Some(DatagramEvent::NewConnection(new)) if connections.len() >= MOST_CONNECTIONS => {
+                    Some(DatagramEvent::NewConnection(new)) if connections.len() >= MAX_CONNECTIONS => {
                         Some(endpoint.refuse(new, &mut answer))
                     }
                     Some(DatagramEvent::NewConnection(new)) => match endpoint.accept(new, at, &mut answer, None) {
@@ -141,7 +141,7 @@ impl Engine {
                         if let Some(DatagramEvent::Response(answer)) = other { Some(answer) } else { None }
                     }
                 };
-                // One that the socket has no room for is asked for again.
+                // A packet without room in the socket is requested again.
                 let _ = answered.is_some_and(|packets| send(socket, state, &packets, &answer));
                 answer.clear();
             }
@@ -150,7 +150,7 @@ impl Engine {
     }
 }
 
-/// Tells the peers that it was enough.
+/// Closes the connections.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.close();
@@ -166,21 +166,21 @@ fn send(socket: &Socket, state: &UdpSocketState, packets: &Transmit, bytes: &[u8
         segment_size: packets.segment_size,
         src_ip: packets.src_ip,
     };
-    // Whatever else went wrong is as good as lost on the way.
+    // Any other error counts as loss on the way.
     state.send(socket.into(), &packets).is_ok()
 }
 
 const REFUSED: ConnectionHandle = ConnectionHandle(usize::MAX);
 
-/// Of an endpoint, at once.
-const MOST_CONNECTIONS: usize = 1024;
+/// Max connections of an endpoint.
+const MAX_CONNECTIONS: usize = 1024;
 
-/// Buffers that a receive call fills, each with as many packets as the kernel joins (UDP_GRO).
+/// Buffers per receive call, each with as many packets as the kernel joins (UDP_GRO).
 const BATCH: usize = 8;
 
-/// Receive calls between two looks at what is to be sent.
+/// Receive calls between two checks for packets to send.
 const ROUNDS: usize = 4;
 
-/// Packets that leave in one call, as quinn has them (MAX_TRANSMIT_SEGMENTS in quinn/src/connection.rs): more would hold up
+/// Packets per send call, as in quinn (MAX_TRANSMIT_SEGMENTS in quinn/src/connection.rs): more would delay
 /// acknowledgements.
-const MOST_SEGMENTS: usize = 10;
+const MAX_SEGMENTS: usize = 10;

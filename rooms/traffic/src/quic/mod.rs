@@ -1,9 +1,10 @@
 //! QUIC (RFC 9000, RFC 9221) by quinn: messages over a stream or over datagrams.
 //!
-//! Receivers show a raw public key (RFC 7250), and clients take any: nothing has to be distributed. Each end drives quinn's protocol on the thread that
-//! runs it ([`engine`]), woken by its socket, by the stop, and by timers that are exact to microseconds.
+//! Receivers present a raw public key (RFC 7250), and clients accept any: no keys are distributed. Each end drives
+//! quinn's protocol on its own thread ([`engine`]), woken by its socket, by the stop, and by timers with microsecond
+//! precision.
 //!
-//! The congestion window, not the socket, bounds what is under way, and quinn's send window what waits behind it:
+//! The congestion window, not the socket, limits data in flight, and quinn's send window the data that waits for it:
 //! "sent" means handed to quinn, as it means handed to the kernel for TCP.
 
 mod bulk;
@@ -25,11 +26,11 @@ pub(super) use self::client::{Client, Known};
 pub(super) use self::server::{Event, Listener};
 use crate::TrafficError;
 
-/// The choices of congestion control. It is quinn's own: the kernel's has no part in it. The first one (RFC 9438) is the
+/// The choices of congestion control. It is quinn's own, not the kernel's. The first one (RFC 9438) is the
 /// default.
 pub(super) const CONGESTION: [&str; 3] = ["cubic", "newreno", "bbr"];
 
-/// Refuses what quinn does not have; the error names what it has.
+/// Refuses what quinn does not have; the error names the choices.
 pub(super) fn controller(name: &str) -> Result<Arc<dyn ControllerFactory + Send + Sync>, TrafficError> {
     Ok(match name {
         "cubic" => Arc::new(CubicConfig::default()),
@@ -47,7 +48,7 @@ pub fn longest_datagram(to: SocketAddr) -> usize {
     usize::from(packet_size(ETHERNET, to.ip())) - DATAGRAM_OVERHEAD
 }
 
-/// Bytes that quinn keeps for itself in a packet with a datagram frame: flags, 8 bytes of connection id, 4 of packet
+/// Bytes of overhead in a packet with a datagram frame: flags, 8 bytes of connection id, 4 of packet
 /// number, 16 of authentication tag; frame type and length (at its bound).
 const DATAGRAM_OVERHEAD: usize = 1 + 8 + 4 + 16 + 9;
 
@@ -65,7 +66,7 @@ fn transport_config() -> TransportConfig {
 
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Bytes under way on a stream, at most. As much as 1 Gbit/s over 250 ms: flow control must not cap the path.
+/// Max bytes in flight on a stream: 1 Gbit/s over 250 ms, so that flow control does not limit the path.
 pub(super) const RECEIVE_WINDOW: u32 = 32 << 20;
 
 fn packet_size(mtu: u16, to: IpAddr) -> u16 {
@@ -78,7 +79,7 @@ const ETHERNET: u16 = 1500;
 /// RFC 9000, section 14.
 const SMALLEST_PACKET: u16 = 1200;
 
-/// What ended a connection, in words; `None`: one of the ends closed it as planned.
+/// Why a connection ended, as text. `None`: one of the ends closed it as planned.
 fn ended_by(error: &ConnectionError) -> Option<String> {
     let code = match error {
         ConnectionError::TransportError(error) => Some(error.code),
@@ -87,16 +88,16 @@ fn ended_by(error: &ConnectionError) -> Option<String> {
     };
     match error {
         _ if code == Some(TransportErrorCode::crypto(AlertDescription::NoApplicationProtocol.into())) => {
-            Some("one end has --transport quic, the other quic-datagram: write the same at both".to_owned())
+            Some("one end has --transport quic, the other quic-datagram. Use the same at both ends.".to_owned())
         }
         ConnectionError::LocallyClosed => None,
         ConnectionError::ApplicationClosed(close) if close.error_code == DONE => None,
-        ConnectionError::TimedOut => Some(format!("nothing heard for {} s", IDLE_TIMEOUT.as_secs())),
+        ConnectionError::TimedOut => Some(format!("nothing received for {} s", IDLE_TIMEOUT.as_secs())),
         error => Some(error.to_string()),
     }
 }
 
-/// How a peer ends a connection whose sender has not ended, in words.
+/// The reason if a peer closes a connection before its sender has ended.
 const DONE_WORD: &str = "the peer closed it";
 
 /// Error code of a connection that is closed as planned.

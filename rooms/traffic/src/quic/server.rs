@@ -1,4 +1,4 @@
-//! The receiving end: takes every connection, and hands on what comes in the order in which it comes.
+//! The receiving end: accepts every connection, and passes events on in order of arrival.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -16,37 +16,37 @@ use crate::error::cannot_bind;
 use crate::receiver::frames::Frames;
 use crate::{ReceiverSettings, TrafficError};
 
-/// A bound socket, and its connections. What comes before the first call of [`Self::next`] waits in it.
+/// A bound socket, and its connections. Packets before the first call of [`Self::next`] wait in it.
 #[derive(Debug)]
 pub(crate) struct Listener {
     engine: Engine,
-    /// Whether only the length of what comes counts.
+    /// Whether only the length of data counts.
     pub(super) is_bulk: bool,
     /// The connections that are up, each with its peer and its streams.
     peers: HashMap<ConnectionHandle, (SocketAddr, HashMap<StreamId, Frames>)>,
 }
 
-/// Something that has come.
+/// A received event.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A connection.
     Connected,
-    /// A message of so many bytes.
+    /// A message of this many bytes.
     Message { probe: Probe, length: usize, peer: SocketAddr, at: Nanos },
-    /// A datagram or a stream that is not ours; nothing more of the stream is read.
+    /// A datagram or a stream that is not ours; the stream is not read further.
     Foreign,
-    /// The end of a stream that was not a whole message.
+    /// The end of a stream within a message.
     CutOff { bytes: u64 },
     /// Bytes of a bulk transfer.
     Bytes { bytes: u64, at: Nanos },
     /// A connection is closed.
     Closed,
-    /// Something went wrong: what was tried, and why, in words.
+    /// An error: the operation, and the reason as text.
     Failed { operation: &'static str, reason: String },
 }
 
 impl Listener {
-    /// Makes and binds the socket in the calling thread's network namespace.
+    /// Creates and binds the socket in the calling thread's network namespace.
     pub(crate) fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
         let mut config = tls::server(settings.transport)?;
         config.transport_config(Arc::new(transport_config()));
@@ -61,18 +61,18 @@ impl Listener {
         self.engine.socket.local_addr()
     }
 
-    /// SO_RCVBUF as the kernel granted it, bytes.
+    /// Effective SO_RCVBUF, bytes.
     pub(crate) fn receive_buffer(&self) -> usize {
         self.engine.socket.granted().receive_buffer.granted
     }
 
-    /// Datagrams that the kernel dropped at the socket; `None`: it does not tell.
+    /// Datagrams that the kernel dropped at the socket. `None`: it does not report them.
     pub(crate) fn socket_drops(&self) -> Option<u64> {
         self.engine.socket.memory().ok().map(|memory| memory.drops.into())
     }
 
-    /// Adds to `events` what has come, and waits for it until the time `until` (`None`: without end), or until one of `wakes`
-    /// is ready.
+    /// Adds new events to `events`; waits for one until the time `until` (`None`: forever), or until one of `wakes` is
+    /// ready.
     pub(crate) fn next(&mut self, events: &mut Vec<Event>, until: Option<Nanos>, wakes: &[PollFd<'_>]) {
         use quinn_proto::Event as Happened;
         self.engine.work(until, wakes);
@@ -118,7 +118,7 @@ impl Listener {
         self.engine.connections.retain(|_, connection| !connection.is_drained());
     }
 
-    /// Reads what a stream has. One that is at its end, or not ours, is not read again.
+    /// Reads a stream's data. One that has ended, or is not ours, is not read again.
     fn read(&mut self, handle: ConnectionHandle, id: StreamId, events: &mut Vec<Event>) {
         let Some((peer, streams)) = self.peers.get_mut(&handle) else { return };
         let (Some(frames), Some(connection)) = (streams.get_mut(&id), self.engine.connections.get_mut(&handle)) else {
@@ -151,6 +151,6 @@ impl Listener {
     }
 }
 
-/// The UDP socket's receive buffer unless told otherwise: user space reads in bursts, and what a burst drops would be
-/// taken for the path's loss. The kernel caps it.
+/// Default receive buffer of the UDP socket: user space reads in bursts, and drops would look like the path's loss. The
+/// kernel limits it.
 const SOCKET_BUFFER: usize = 4 << 20;

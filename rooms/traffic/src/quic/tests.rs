@@ -153,7 +153,7 @@ fn nobody_there() {
     let sent = Sender::open(&settings).unwrap().run(&exchange, &stop);
     assert!(now() - begin >= nanos(settings.connect_timeout));
     assert_eq!((sent.sent, sent.connect, sent.lost_packets), (0, None, None));
-    let expected = format!("connect: connection timed out: perhaps nobody listens at {}", settings.to);
+    let expected = format!("connect: connection timed out: perhaps nothing listens on {}", settings.to);
     assert_eq!(in_words(&sent.errors), expected);
 }
 
@@ -183,7 +183,7 @@ fn a_stream_and_datagrams_refuse_each_other_at_both_ends() {
             let received = scope.spawn(|| receiver.run(&exchange, &stop));
             (sender.run(&exchange, &stop), received.join().unwrap())
         });
-        let why = "one end has --transport quic, the other quic-datagram: write the same at both";
+        let why = "one end has --transport quic, the other quic-datagram. Use the same at both ends.";
         assert_eq!((sent.sent, in_words(&sent.errors)), (0, format!("connect: {why}")));
         assert_eq!((received.connections, in_words(&received.errors)), (0, format!("accept: {why}")));
     }
@@ -253,7 +253,7 @@ fn settings_that_cannot_work_are_refused_in_one_line() {
     let settings = sending(Transport::QuicDatagram, "127.0.0.1:9".parse().unwrap());
     assert_eq!(
         open(SenderSettings { payload_bytes: 1435, ..settings.clone() }),
-        "payload of 1435B: a message over quic-datagram has between 16B and 1434B"
+        "payload of 1435B: a message over quic-datagram has 16B to 1434B"
     );
     let with = |name: &str| SenderSettings { congestion: Some(name.to_owned()), ..settings.clone() };
     assert_eq!(open(with("vegas")), "quic.congestion `vegas`: use cubic, newreno, bbr");

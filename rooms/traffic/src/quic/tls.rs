@@ -1,4 +1,4 @@
-//! The key of this process, shown raw (RFC 7250).
+//! The key of this process, presented raw (RFC 7250).
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,7 +18,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, PeerIncompatible, ServerConfig
 
 use crate::{TrafficError, Transport};
 
-/// For an end that shows the key of this process: made at the first call, never stored.
+/// For an end that presents the key of this process: created at the first call, never stored.
 pub(super) fn server(transport: Transport) -> Result<quinn_proto::ServerConfig, TrafficError> {
     static KEY: OnceLock<Result<Arc<CertifiedKey>, String>> = OnceLock::new();
     let key = Arc::clone(KEY.get_or_init(new_key).as_ref().map_err(refused)?);
@@ -35,11 +35,11 @@ pub(super) fn server(transport: Transport) -> Result<quinn_proto::ServerConfig, 
 fn new_key() -> Result<Arc<CertifiedKey>, String> {
     let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|error| error.to_string())?;
     let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(pkcs8.as_ref())).map_err(|error| error.to_string())?;
-    let public = key.public_key().ok_or("a key without a public one")?.to_vec();
+    let public = key.public_key().ok_or("a key without a public key")?.to_vec();
     Ok(Arc::new(CertifiedKey::new(vec![public.into()], key)))
 }
 
-/// For an end that takes any key: what is measured is not a secret.
+/// For an end that accepts any key: the test data is not secret.
 pub(super) fn client(transport: Transport) -> Result<quinn_proto::ClientConfig, TrafficError> {
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
     let key = Arc::new(AnyKey(provider().signature_verification_algorithms));
@@ -50,7 +50,7 @@ pub(super) fn client(transport: Transport) -> Result<quinn_proto::ClientConfig, 
     Ok(quinn_proto::ClientConfig::new(Arc::new(config)))
 }
 
-/// That the peer has the key that it shows is verified all the same, so that the handshake costs what it costs.
+/// The peer's possession of its key is verified all the same, so that the handshake has its real cost.
 #[derive(Debug)]
 struct AnyKey(WebPkiSupportedAlgorithms);
 
@@ -97,7 +97,7 @@ impl ServerCertVerifier for AnyKey {
 /// The name that a client asks for.
 pub(super) const SERVER_NAME: &str = "weir.invalid";
 
-/// The application protocol (ALPN, RFC 7301): an end that reads streams would hear nothing of datagrams.
+/// The application protocol (ALPN, RFC 7301): an end that reads streams would receive no datagrams.
 fn protocol(transport: Transport) -> Vec<u8> {
     format!("weir-{transport}").into_bytes()
 }

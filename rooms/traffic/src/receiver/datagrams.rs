@@ -17,7 +17,7 @@ use crate::reverse::Desk;
 use crate::sender::channel::Way;
 use crate::{Ended, ErrorLog, ReceiveReport};
 
-/// Receives until the ending says so. `desk`: what answers those that ask for messages.
+/// Receives until the ending stops it. `desk`: answers requests for messages.
 pub(crate) fn receive(
     socket: &Arc<Socket>,
     reads: &AtomicU64,
@@ -41,8 +41,8 @@ pub(crate) fn receive(
         match read {
             Read::Some => {
                 reads.fetch_add(1, Ordering::Relaxed);
-                // Under load only the clock can end it, also that of a stop: what waits in the socket has arrived. When
-                // sending has ended that is not without end.
+                // Under load only the clock can end it, even after a stop: what waits in the socket has arrived. After
+                // sending has ended that is finite.
                 match ending.check(&mut sessions, false, at) {
                     Err(Ended::Deadline) if !ending.awaits_exchange() => {}
                     Err(Ended::Stopped) if ending.has_time(at) => {}
@@ -72,10 +72,10 @@ pub(crate) fn receive(
     }
 }
 
-/// Takes what has come by now, and has the kernel drop what still comes, which it counts: whatever waited in the queue when
-/// the socket is closed would be in nobody's count.
+/// Receives all datagrams that have arrived, and makes the kernel drop and count later ones: datagrams left in the
+/// queue of a closed socket would be in no count.
 fn take_the_rest(socket: &Arc<Socket>, inbox: &mut Inbox, sessions: &mut Sessions<'_>, errors: &mut ErrorLog) {
-    // Where the kernel does not tell when its deliveries are over, one may still be left.
+    // If the kernel does not report the end of its deliveries, one may still be left.
     let _ = socket.close_intake_for_good();
     while let Read::Some = take(socket, inbox, sessions, None, errors) {}
 }
@@ -90,7 +90,7 @@ enum Read {
     Failed,
 }
 
-/// Takes what the socket has, up to a batch. All of it has arrived when the call returns.
+/// Receives up to a batch from the socket. All of it has arrived when the call returns.
 fn take(
     socket: &Arc<Socket>,
     inbox: &mut Inbox,
@@ -125,7 +125,7 @@ fn wait(socket: &Socket, ending: &Ending<'_>, until: Option<Nanos>) {
     clock::wait(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN), stop, exchange], until);
 }
 
-/// Datagrams between two looks at the clock's other duties.
+/// Datagrams between two checks of timers.
 const BATCH: usize = 64;
 
 #[cfg(test)]

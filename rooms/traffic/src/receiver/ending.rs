@@ -1,4 +1,4 @@
-//! When a receiver has received enough.
+//! When a receiver ends.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -17,11 +17,11 @@ pub(crate) struct Ending<'a> {
     stop: &'a Stop,
     started: Nanos,
     deadline: Option<Nanos>,
-    /// Whether the last look found sending not ended.
+    /// Whether sending had not ended at the last check.
     awaits_exchange: bool,
     /// When everything sent had arrived.
     complete_since: Option<Nanos>,
-    /// Of one that has heard a stop: when it ends, whatever is under way.
+    /// After a stop: when it ends, whatever is in flight.
     last: Option<Nanos>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Ending<'a> {
         Self { until, exchange, stop, started, deadline, awaits_exchange: true, complete_since: None, last: None }
     }
 
-    /// Whether to end now, and otherwise when to ask again at the latest, if nothing happens before. `hung_up`: all
+    /// Whether to end now, and otherwise when to check again at the latest, if nothing happens before. `hung_up`: all
     /// connections that brought messages are closed.
     ///
     /// | event | ends |
@@ -71,7 +71,7 @@ impl<'a> Ending<'a> {
                 over.map_or(Ended::Idle, |_| good),
             ),
         ];
-        // What goes the other way keeps it from all ends but that of the duration. It begins, ends and is refused on other threads.
+        // Reverse flows defer all ends but that of the duration. They begin, end and are refused on other threads.
         let ends = if sessions.other_way().is_some_and(OtherWay::is_open) { &ends[2..3] } else { &ends[..] };
         let look = sessions.other_way().map(|_| at.saturating_add(nanos(LOOK)));
         if let Some((_, ended)) = ends.iter().find(|(end, _)| end.is_some_and(|end| at >= end)) {
@@ -80,7 +80,7 @@ impl<'a> Ending<'a> {
         Ok(ends.iter().filter_map(|(end, _)| *end).chain(sessions.tick(at)).chain(look).min())
     }
 
-    /// Whether to end now that there was a stop: what was sent before is taken, so that the account closes.
+    /// Whether to end after a stop: messages sent before are received, so that the ledger closes.
     fn stopped(
         &mut self,
         settled: Option<Nanos>,
@@ -90,16 +90,16 @@ impl<'a> Ending<'a> {
     ) -> Result<Option<Nanos>, Ended> {
         let Some(last) = self.last else {
             self.last = Some(at.saturating_add(nanos(self.until.under_way)));
-            // What has come by now is taken in any case.
+            // Messages that have arrived are received in any case.
             return Ok(Some(at));
         };
-        // A sender that is here closes the exchange, now that it has to stop; of one elsewhere its announcement tells.
+        // A sender in this process closes the exchange because of the stop; one elsewhere sends its announcement.
         let nobody_sends = self.awaits_exchange && self.exchange.window().is_none() && sessions.all_announced();
         let end = if nobody_sends || hung_up { at } else { settled.map_or(last, |settled| settled.min(last)) };
         if at >= end { Err(Ended::Stopped) } else { Ok(Some(end)) }
     }
 
-    /// Whether what waits in the socket may still be taken.
+    /// Whether messages in the socket may still be received.
     pub(super) fn has_time(&self, at: Nanos) -> bool {
         self.last.is_none_or(|last| at < last)
     }
@@ -108,7 +108,7 @@ impl<'a> Ending<'a> {
         self.stop.is_set()
     }
 
-    /// What is to be waited for besides messages: a stop until it was heard, and the end of sending unless [`Self::check`] found
+    /// Events to wait for besides messages: a stop until it was seen, and the end of sending unless [`Self::check`] saw
     /// it. Both stay readable.
     pub(super) fn wakes(&self) -> [PollFd<'_>; 2] {
         let wakes = [(self.stop_fd(), self.last.is_none()), (self.exchange_fd(), self.awaits_exchange)];
@@ -124,14 +124,14 @@ impl<'a> Ending<'a> {
         self.exchange.as_fd()
     }
 
-    /// Whether sending had not ended when [`Self::check`] looked, so that its end is to be waited for. It may have ended
-    /// since: then the exchange is readable, and nobody waits in vain.
+    /// Whether sending had not ended at the last [`Self::check`], so that its end must be waited for. It may have ended
+    /// since: then the exchange is readable, and the wait ends at once.
     pub(super) fn awaits_exchange(&self) -> bool {
         self.awaits_exchange
     }
 }
 
-/// How long messages may come after the announcement of the end: a second is many round trips.
+/// Time for messages to arrive after the announcement of the end: a second is many round trips.
 pub(crate) const GRACE: Nanos = 1_000_000_000;
 
 #[cfg(test)]

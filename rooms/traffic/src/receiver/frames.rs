@@ -1,22 +1,22 @@
-//! Messages cut out of a stream of bytes, wherever the reads cut it.
+//! Splits a stream of bytes into messages, wherever the reads split it.
 
 use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Foreign, Probe};
 
 /// The state of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
-    /// The header of the message under way, as far as it has come.
+    /// The received part of the current message's header.
     header: Vec<u8>,
-    /// The message under way, once its header is complete.
+    /// The current message, once its header is complete.
     current: Option<(Probe, usize)>,
-    /// Bytes of the message under way that have come.
+    /// Received bytes of the current message.
     come: usize,
 }
 
 impl Frames {
-    /// Takes the next bytes of the stream and hands over each message that they complete, with its length.
+    /// Takes the next bytes of the stream and passes on each message that they complete, with its length.
     ///
-    /// Fails where the stream is not ours; it cannot be read on then.
+    /// Fails if the stream is not ours; it cannot be read further then.
     pub(crate) fn feed(&mut self, mut bytes: &[u8], mut message: impl FnMut(&Probe, usize)) -> Result<(), Foreign> {
         while !bytes.is_empty() {
             let wanted = match self.current {
@@ -47,12 +47,12 @@ impl Frames {
         Ok(())
     }
 
-    /// Bytes of a message that has not come to its end.
+    /// Bytes of an incomplete message.
     pub(crate) fn partial(&self) -> usize {
         self.come
     }
 
-    /// The message under way and its length; `None`: more of its header is needed.
+    /// The current message and its length. `None`: more of its header is needed.
     fn parse(&self) -> Result<Option<(Probe, usize)>, Foreign> {
         let probe = match Probe::parse(&self.header) {
             Err(Foreign::Short(bytes)) if bytes < EXTENDED_LEN => return Ok(None),

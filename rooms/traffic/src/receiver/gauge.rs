@@ -1,4 +1,4 @@
-//! A look at a receiver's buffer from another thread.
+//! Reads a receiver's buffer from another thread.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,35 +6,35 @@ use std::sync::{Arc, Weak};
 
 use weir_dgram::Socket;
 
-/// Looks at a receiver's socket as long as that receives. It does not keep the socket open.
+/// Reads a receiver's socket as long as it receives. It does not keep the socket open.
 #[derive(Debug)]
 pub struct Gauge {
     pub(super) socket: Weak<Socket>,
     pub(super) reads: Arc<AtomicU64>,
 }
 
-/// What a look saw.
+/// A reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
-    /// Bytes in the receive buffer, as the kernel accounts them. While it is read the kernel takes them off in steps of
-    /// a quarter of the buffer: up to that much may be gone already.
+    /// Bytes in the receive buffer, as the kernel accounts them. The kernel subtracts read bytes in steps of a quarter
+    /// of the buffer: up to that much may be gone already.
     pub bytes: u32,
-    /// Most bytes there.
-    pub most: u32,
-    /// Receive calls so far that returned something.
+    /// Max bytes in it.
+    pub max: u32,
+    /// Receive calls so far that returned data.
     pub reads: u64,
 }
 
 impl Gauge {
-    /// Looks; `None`: the receiver has ended.
+    /// Takes a reading. `None`: the receiver has ended.
     ///
     /// # Errors
     /// Before Linux 4.12.
     pub fn look(&self) -> io::Result<Option<Level>> {
         let Some(socket) = self.socket.upgrade() else { return Ok(None) };
-        // Before the level: a read in between is then seen as one too few, never as a stall.
+        // Before the level: a read in between then appears as one too few, never as a stall.
         let reads = self.reads.load(Ordering::Relaxed);
         let memory = socket.memory()?;
-        Ok(Some(Level { bytes: memory.receive_queue, most: memory.receive_buffer, reads }))
+        Ok(Some(Level { bytes: memory.receive_queue, max: memory.receive_buffer, reads }))
     }
 }

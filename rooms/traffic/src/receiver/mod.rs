@@ -1,4 +1,4 @@
-//! The receiving end: takes messages as they come and keeps the account of every session.
+//! The receiving end: receives messages and keeps the ledger of every session.
 
 pub(crate) mod datagrams;
 pub(crate) mod ending;
@@ -31,14 +31,14 @@ use crate::reverse::{Desk, OtherWay};
 use crate::sender::channel::Channel;
 use crate::{Exchange, Interval, ReceiveReport, ReceiverSettings, TrafficError, Transport};
 
-/// A socket that is bound, and receives already.
+/// A bound socket that already receives.
 #[derive(Debug)]
 pub struct Receiver {
     settings: ReceiverSettings,
     endpoint: Endpoint,
-    /// UDP: where clients ask for messages.
+    /// UDP: the TCP listener for requests.
     control: Option<TcpListener>,
-    /// What answers them.
+    /// Their desk.
     desk: Option<Arc<Desk>>,
     other: Option<Arc<OtherWay>>,
     intervals: Option<(Duration, mpsc::Sender<Interval>)>,
@@ -48,7 +48,7 @@ pub struct Receiver {
 enum Endpoint {
     /// The socket, and how often it was read: also for a [`Gauge`].
     Datagrams(Arc<Socket>, Arc<AtomicU64>),
-    /// What comes, or the one connection that is there.
+    /// The listener, or the one existing connection.
     Streams {
         listener: Option<TcpListener>,
         connection: Option<TcpStream>,
@@ -59,7 +59,7 @@ enum Endpoint {
 }
 
 impl Receiver {
-    /// Makes, binds and (TCP) listens on the socket in the calling thread's network namespace. UDP joins its groups.
+    /// Creates, binds and (TCP) listens on the socket in the calling thread's network namespace. UDP joins its groups.
     pub fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
         let mut control = None;
         let endpoint = match settings.transport {
@@ -70,7 +70,7 @@ impl Receiver {
                     ports -= 1;
                     match listen(SocketAddr::new(settings.listen.ip(), socket.local_addr().port()), None) {
                         Ok((listener, ..)) => control = Some(listener),
-                        // The kernel chose one that TCP has in use.
+                        // The kernel chose a port that TCP has in use.
                         Err(_) if settings.listen.port() == 0 && ports > 0 => socket = datagram_socket(settings)?,
                         Err(error) => return Err(error),
                     }
@@ -95,7 +95,7 @@ impl Receiver {
         Ok(Self { settings, endpoint, control, desk, other, intervals: None })
     }
 
-    /// One over what a client has opened, beside what that sends.
+    /// A receiver on a client's socket, next to its sender.
     pub(crate) fn over(channel: &Channel, settings: ReceiverSettings) -> io::Result<Self> {
         let endpoint = match channel.datagrams() {
             Some(socket) => Endpoint::Datagrams(socket, Arc::default()),
@@ -110,12 +110,12 @@ impl Receiver {
         Ok(Self { settings, endpoint, control: None, desk: None, other, intervals: None })
     }
 
-    /// What goes the other way, where something may.
+    /// The desk for reverse flows, if allowed.
     pub(crate) fn other_way(&self) -> Arc<OtherWay> {
         self.other.clone().unwrap_or_default()
     }
 
-    /// Tells, while it runs, what came in each interval of this length, and at the end what came in the last part of one.
+    /// Reports each interval of this length while it runs, and the last part of one at the end.
     pub fn tell(self, every: Duration, to: mpsc::Sender<Interval>) -> Self {
         Self { intervals: Some((every, to)), ..self }
     }
@@ -129,7 +129,7 @@ impl Receiver {
         }
     }
 
-    /// Lets others look at its buffer while it receives; `None`: it is not of datagrams.
+    /// A gauge of its buffer for other threads. `None`: not datagrams.
     pub fn gauge(&self) -> Option<Gauge> {
         match &self.endpoint {
             Endpoint::Datagrams(socket, reads) => {
@@ -139,7 +139,7 @@ impl Receiver {
         }
     }
 
-    /// Receives until everything sent has arrived, the drain is over, `stop` is set, or as the settings say.
+    /// Receives until every sent message has arrived, the drain is over, `stop` is set, or as the settings require.
     pub fn run(self, exchange: &Exchange, stop: &Stop) -> ReceiveReport {
         let started = now();
         let mut sessions = Sessions::new(&self.settings, exchange);
@@ -173,14 +173,14 @@ impl Receiver {
     }
 }
 
-/// Free UDP ports that are tried before TCP has one of them free, too.
+/// Max free UDP ports to try until one is free for TCP as well.
 const PORTS: u32 = 16;
 
 fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> {
     let options = Options {
         receive_buffer: settings.receive_buffer,
         reuse_address: !settings.groups.is_empty(),
-        // Answers leave from the address that was asked.
+        // Answers leave from the address of the request.
         local_address: settings.reverse.is_some(),
         ..Options::default()
     };
@@ -191,7 +191,7 @@ fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> 
     Ok(socket)
 }
 
-/// A socket that listens, its address with the port the kernel chose, and its receive buffer as granted.
+/// A listening socket, its address with the kernel's port, and its effective receive buffer.
 pub(crate) fn listen(
     address: SocketAddr,
     receive_buffer: Option<usize>,
@@ -212,5 +212,5 @@ pub(crate) fn listen(
     Ok((socket.into(), bound, receive_buffer))
 }
 
-/// As many as a bulk transfer may make at once.
+/// As many connections as a bulk transfer may have.
 const BACKLOG: i32 = 1024;

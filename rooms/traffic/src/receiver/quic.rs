@@ -9,7 +9,7 @@ use super::sessions::Sessions;
 use crate::quic::{Event, Listener};
 use crate::{ErrorLog, ReceiveReport};
 
-/// Receives until the ending says so.
+/// Receives until the ending stops it.
 pub(super) fn receive(mut listener: Listener, mut sessions: Sessions<'_>, mut ending: Ending<'_>) -> ReceiveReport {
     let mut errors = ErrorLog::default();
     let (mut accepted, mut open, mut partial_bytes) = (0, 0, 0);
@@ -31,7 +31,7 @@ pub(super) fn receive(mut listener: Listener, mut sessions: Sessions<'_>, mut en
                 Event::CutOff { bytes } => partial_bytes += bytes,
                 Event::Closed => open -= 1,
                 Event::Failed { operation, reason } => errors.count(operation, &io::Error::other(reason)),
-                // Of a bulk transfer.
+                // Only in bulk transfers.
                 Event::Bytes { .. } => {}
             }
         }

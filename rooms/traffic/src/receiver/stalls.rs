@@ -19,13 +19,13 @@ impl Stalls {
         Stalls { every, length: nanos(stall.length), next: started.saturating_add(every) }
     }
 
-    /// Returns when the stall that is due is over, at once if none is. A stop ends it.
+    /// Returns when the stall that is due is over, at once if there is none. A stop ends it.
     pub(super) fn stand_still(&mut self, ending: &Ending<'_>) {
         let at = now();
         if at < self.next {
             return;
         }
-        // Those missed while nothing came are not made up for.
+        // Stalls missed while nothing arrived are not made up for.
         let over = at.saturating_add(self.length);
         self.next += self.every * ((at - self.next) / self.every + 1);
         while now() < over && !ending.is_stopped() {

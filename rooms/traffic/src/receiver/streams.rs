@@ -17,8 +17,8 @@ use crate::reverse::{Desk, LONGEST_LINE, LOOK, end_when_dead};
 use crate::sender::channel::Outlet;
 use crate::{Ended, ErrorLog, ReceiveReport};
 
-/// Receives until the ending says so: from the connections that come, and from the one that is there. `desk`: what answers
-/// those that ask for messages.
+/// Receives until the ending stops it: from new connections, and from the existing one. `desk`: answers requests for
+/// messages.
 pub(crate) fn receive(
     listener: Option<&TcpListener>,
     connection: Option<(TcpStream, SocketAddr)>,
@@ -64,21 +64,21 @@ struct Stream {
     socket: TcpStream,
     peer: SocketAddr,
     frames: Frames,
-    /// Its first line, as far as it has come, where it begins as one of a control connection does.
+    /// The received part of its first line, if it begins like a control connection.
     line: Vec<u8>,
     /// Whether it has brought a message, or a token.
     is_ours: bool,
-    /// When it last brought anything.
+    /// When it last brought data.
     last_heard: Nanos,
 }
 
-/// What becomes of a stream that was read.
+/// The state of a stream after a read.
 enum Next {
     Stays,
     Closes,
     /// It is not ours.
     Foreign,
-    /// It asks for messages.
+    /// It requests messages.
     Asks(Request),
 }
 
@@ -94,7 +94,7 @@ impl<'a> Streams<'a> {
         if let Some(listener) = listener {
             epoll.add(listener, readable(LISTENER))?;
         }
-        // They stay readable, and wake it up once.
+        // They stay readable, but wake it up once.
         let once = EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT;
         epoll.add(ending.stop_fd(), EpollEvent::new(once, WAKE))?;
         epoll.add(ending.exchange_fd(), EpollEvent::new(once, WAKE))?;
@@ -114,7 +114,7 @@ impl<'a> Streams<'a> {
 
     fn run(&mut self, ending: &mut Ending<'_>) -> Ended {
         let mut events = [EpollEvent::empty(); 64];
-        // Whether a connection has been ours: others (a health check, a port scan) end nothing.
+        // Whether a connection has been ours: others (a health check, a port scan) do not end it.
         let mut was_there = false;
         loop {
             let at = now();
@@ -148,7 +148,7 @@ impl<'a> Streams<'a> {
             Err(error) if matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted) => {}
             Err(error) => {
                 self.errors.count("accept", &error);
-                // No descriptors left. If none is closed by that, to ask again at once would be a busy loop.
+                // No descriptors left. If this closes none, retrying at once would be a busy loop.
                 if !self.hang_up() {
                     thread::sleep(LOOK);
                 }
@@ -177,8 +177,8 @@ impl<'a> Streams<'a> {
         self.accepted += 1;
     }
 
-    /// Closes the connection heard least lately, so that another can be had: one that has brought no message before others.
-    /// `false`: there is none.
+    /// Closes the longest silent connection, so that another can be accepted: one without messages first. `false`:
+    /// there is none.
     fn hang_up(&mut self) -> bool {
         let heard = |stream: &Stream| (stream.is_ours, stream.last_heard);
         let open = self.open.iter().enumerate().filter_map(|(place, stream)| Some((heard(stream.as_ref()?), place)));
@@ -192,7 +192,7 @@ impl<'a> Streams<'a> {
         true
     }
 
-    /// Reads a stream, and does with it what follows from that. Whether it was ours.
+    /// Reads a stream, and handles the result. Returns whether it was ours.
     fn take(&mut self, place: usize) -> bool {
         let next = self.read(place);
         let is_ours = self.open.get(place).and_then(Option::as_ref).is_some_and(|stream| stream.is_ours);
@@ -212,7 +212,7 @@ impl<'a> Streams<'a> {
         is_ours
     }
 
-    /// Reads what a stream has, a few buffers at most so that others get their turn.
+    /// Reads at most a few buffers from a stream, so that others get their turn.
     fn read(&mut self, place: usize) -> Next {
         let Some(Some(stream)) = self.open.get_mut(place) else { return Next::Stays };
         for _ in 0..READS {
@@ -243,7 +243,7 @@ impl<'a> Streams<'a> {
                         }) => {}
                     _ => return Next::Foreign,
                 }
-                // Its client listens: it does not give way.
+                // Its client is receiving: it is not evicted.
                 (stream.is_ours, stream.last_heard, bytes) = (true, Nanos::MAX, &bytes[end + 1..]);
             }
             stream.last_heard = stream.last_heard.max(at);

@@ -10,21 +10,21 @@ use socket2::{SockRef, TcpKeepalive};
 use weir_program::clock::{Nanos, now};
 use weir_program::stop::Stop;
 
-/// Has the kernel end a connection over which the other end takes nothing for [`DEAD`].
+/// Makes the kernel end a connection whose peer acknowledges nothing for [`DEAD`].
 pub(crate) fn end_when_dead(socket: &TcpStream) -> io::Result<()> {
     SockRef::from(socket).set_tcp_user_timeout(Some(DEAD))
 }
 
-/// One end of it.
+/// One end of a control connection.
 #[derive(Debug)]
 pub(crate) struct Call {
     socket: BufReader<TcpStream>,
-    /// What has come of the next line.
+    /// The received part of the next line.
     line: Vec<u8>,
 }
 
 impl Call {
-    /// Over a connection that is up.
+    /// A call over an established connection.
     pub(crate) fn new(socket: TcpStream) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
         socket.set_nodelay(true)?;
@@ -41,22 +41,24 @@ impl Call {
         self.socket.get_mut().write_all(&text)
     }
 
-    /// The next line, for which it waits [`LOOK`] at most; `None`: it has not come.
+    /// The next line; waits at most [`LOOK`]. `None`: it has not arrived.
     ///
     /// # Errors
-    /// The connection has ended, or what came is not such a line.
+    /// The connection has ended, or sent something else.
     pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let room = (LONGEST_LINE + 1).saturating_sub(self.line.len());
         match self.socket.by_ref().take(room as u64).read_until(b'\n', &mut self.line) {
             Ok(_) if self.line.ends_with(b"\n") => Ok(Some(serde_json::from_slice(&std::mem::take(&mut self.line))?)),
-            Ok(_) if self.line.len() > LONGEST_LINE => Err(io::Error::other("what came is not a control line")),
+            Ok(_) if self.line.len() > LONGEST_LINE => {
+                Err(io::Error::other("received something other than a control line"))
+            }
             Ok(_) => Err(io::Error::other("the other end closed the connection")),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The next line; `None`: the time `deadline` or the stop came before.
+    /// The next line. `None`: the time `deadline` or the stop came first.
     pub(crate) fn hear_until<T: DeserializeOwned>(&mut self, deadline: Nanos, stop: &Stop) -> io::Result<Option<T>> {
         while now() < deadline && !stop.is_set() {
             if let Some(line) = self.hear()? {
@@ -67,15 +69,15 @@ impl Call {
     }
 }
 
-/// How often a thread looks at what others do.
+/// Time between two checks of a thread for events of others.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
-/// Bytes of a line, at most: an account has less than 1,000.
+/// Max bytes of a line: a ledger has less than 1,000.
 pub(crate) const LONGEST_LINE: usize = 4096;
 
-/// From one keepalive probe to the next.
+/// Time between two keepalive probes.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Silence after which the other end is gone: nine probes in a row have no answer, which a path that loses 30 % of the
-/// packets in each direction does once in 400 times.
+/// Silence after which the other end counts as gone: nine probes in a row without an answer, which happens once in 400
+/// times on a path that loses 30 % of the packets in each direction.
 const DEAD: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The asking end: asks, receives, and perhaps sends, to the end.
+//! The client: sends a request, receives, and sends with --bidir, to the end.
 
 use std::io::{self, IoSlice, Write};
 use std::net::SocketAddr;
@@ -20,42 +20,42 @@ use crate::{
     SenderSettings, TrafficError, Transport, in_words,
 };
 
-/// One that asks a [`Receiver`](crate::Receiver) which allows it to send messages.
+/// A client of a [`Receiver`](crate::Receiver) that may send messages.
 #[derive(Debug)]
 pub struct Client {
     settings: SenderSettings,
     both: bool,
-    /// Of the control connection.
+    /// The channel of the control connection.
     control: Channel,
-    /// Of messages.
+    /// The channel of messages.
     channel: Channel,
     receiver: Receiver,
 }
 
-/// What came of it.
+/// Its result.
 #[derive(Debug, Default)]
 pub struct ClientReport {
-    /// What was received: at most one session.
+    /// The received messages: at most one session.
     pub received: ReceiveReport,
-    /// What was sent; `None`: nothing was to be.
+    /// The sent messages. `None`: it only receives.
     pub sent: Option<SendReport>,
-    /// What is known of the direction from here, if both were to send, and of that to here; empty: it was never granted.
+    /// The ledger of the direction from here, if both send, and of the direction to here; empty: it was never granted.
     pub directions: Vec<Account>,
     /// How it ended.
     pub parted: Parted,
-    /// What went wrong with the control connection, in words.
+    /// The error of the control connection.
     pub failure: Option<String>,
 }
 
 impl Client {
-    /// Makes the sockets in the calling thread's network namespace. It asks for messages as these settings have them;
-    /// `both`: as many are sent, too.
+    /// Creates the sockets in the calling thread's network namespace. It requests messages with these settings;
+    /// `both`: it sends the same.
     pub fn open(settings: &SenderSettings, both: bool) -> Result<Self, TrafficError> {
         settings.validate()?;
         let SenderSettings { transport, to, session, .. } = *settings;
         if !matches!(transport, Transport::Udp | Transport::Tcp) {
             return Err(TrafficError::Refused(format!(
-                "in reverse, or both ways, over {transport}: only over udp and tcp"
+                "reverse or bidirectional over {transport}: only over udp and tcp"
             )));
         }
         let mut channel = Channel::open(settings)?;
@@ -70,7 +70,7 @@ impl Client {
         Ok(Self { settings: settings.clone(), both, control, channel, receiver })
     }
 
-    /// Reports, while it runs, what came (and was sent) in each interval of this length.
+    /// Reports each interval of this length with its received (and sent) messages while it runs.
     pub fn tell(self, every: Duration, to: mpsc::Sender<Interval>) -> Self {
         Self { receiver: self.receiver.tell(every, to), ..self }
     }
@@ -86,7 +86,7 @@ impl Client {
         }
     }
 
-    /// Makes the control connection and asks; returns the token, or why there is none.
+    /// Connects and sends the request; returns the token, or why there is none.
     fn ask(&mut self, stop: &Stop) -> Result<(Call, String), (Parted, Option<String>)> {
         let settings = &self.settings;
         let deadline = now().saturating_add(nanos(settings.connect_timeout));
@@ -119,10 +119,10 @@ impl Client {
         }
     }
 
-    /// Receives, and sends if both do, from the grant to the accounts.
+    /// Receives, and sends if requested, from the grant to the ledgers.
     fn converse(self, mut call: Call, token: String, stop: &Stop) -> io::Result<ClientReport> {
         let Self { settings, both, mut channel, receiver, .. } = self;
-        // The first message leaves at once. Two intervals more, since it may be lost.
+        // The first message leaves at once. Two more intervals, since it may be lost.
         let patience = nanos(settings.connect_timeout).saturating_add(nanos(settings.interval).saturating_mul(2));
         let first_by = now().saturating_add(patience);
         let (token, over) = (serde_json::to_vec(&First::Token { token })?, Stop::new()?);
@@ -154,7 +154,7 @@ impl Client {
             while !receiving.is_finished() && broken.is_none() {
                 let at = now();
                 if let Some(socket) = datagrams.as_ref().filter(|_| exchange.delivered() == 0 && at >= next) {
-                    // What is not taken is as good as lost on the way.
+                    // A token that is not sent counts as lost.
                     socket.send(&[Outgoing { pieces: &[IoSlice::new(&token)], segment: None, to: None }]);
                     next = at + AGAIN;
                 }
@@ -186,10 +186,10 @@ impl Client {
         let account = account.unwrap_or_else(|| Account::nothing(settings.to, settings.session, all));
         let own = sent.as_ref().map_or(Ok(()), |sent| call.say(&Line::Sent(sent_of(sent))));
         let said = own.and_then(|()| call.say(&Line::Account(Some(Box::new(account.clone())))));
-        let mut told = None;
+        let mut reported = None;
         let (parted, failure) = broken.unwrap_or_else(|| match said.and_then(|()| last_account(&mut call)) {
             Ok(Some(theirs)) => {
-                told = theirs;
+                reported = theirs;
                 let nothing = !both && account.received == Some(0) && all > Some(0);
                 (if nothing { Parted::Nothing } else { Parted::Told }, None)
             }
@@ -198,13 +198,14 @@ impl Client {
         });
         let shortfall = theirs.and_then(|theirs| theirs.shortfall);
         let reverse = Account { shortfall, ..account }.going(Direction::Reverse);
-        let told = |sent| Account::told(settings.to, settings.session, sent, told.as_ref()).going(Direction::Forward);
-        let directions = sent.iter().map(told).chain([reverse]).collect();
+        let reported =
+            |sent| Account::reported(settings.to, settings.session, sent, reported.as_ref()).going(Direction::Forward);
+        let directions = sent.iter().map(reported).chain([reverse]).collect();
         Ok(ClientReport { received, sent, directions, parted, failure })
     }
 }
 
-/// What the other end received; `None`: it does not say so in time.
+/// The other end's report. `None`: it did not arrive in time.
 fn last_account(call: &mut Call) -> io::Result<Option<Option<Account>>> {
     let (deadline, never) = (now() + ANSWER, Stop::new()?);
     while let Some(line) = call.hear_until(deadline, &never)? {
@@ -215,8 +216,8 @@ fn last_account(call: &mut Call) -> io::Result<Option<Option<Account>>> {
     Ok(None)
 }
 
-/// From one token to the next.
+/// Time between two tokens.
 const AGAIN: Nanos = 100_000_000;
 
-/// How long the last answer may take.
+/// Max time for the last answer.
 const ANSWER: Nanos = 10_000_000_000;

@@ -1,4 +1,4 @@
-//! The answering end: a thread for each control connection, which runs the sender of its flow.
+//! The server: a thread per control connection, which runs the sender of its flow.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,7 +25,7 @@ use crate::{
     Account, Direction, Exchange, ReceiveReport, ReceiverSettings, SendReport, Sender, SenderSettings, Transport, Until,
 };
 
-/// What a receiver sends to those that ask for it: shared by the thread that receives and one for each control connection.
+/// The reverse flows of a receiver: shared by the receiving thread and one thread per control connection.
 #[derive(Debug)]
 pub(crate) struct Desk {
     state: Mutex<State>,
@@ -36,28 +36,28 @@ pub(crate) struct Desk {
 #[derive(Debug)]
 struct State {
     limits: Limits,
-    /// Granted flows by their tokens: where the token has to come from, and what it came over.
+    /// Granted flows by token: the expected source of the token, and the transport over which it arrived.
     expected: HashMap<String, (IpAddr, Option<(Channel, SocketAddr)>)>,
-    /// Sessions whose accounts flows wait for.
+    /// Sessions whose ledgers flows wait for.
     wanted: Vec<Wanted>,
     ended: Vec<Flow>,
     refused: u64,
     calls: Vec<JoinHandle<()>>,
 }
 
-/// The account of a session that has ended, which a flow waits for.
+/// The ledger of an ended session, which a flow waits for.
 #[derive(Debug)]
 struct Wanted {
     peer: SocketAddr,
     session: u16,
     sent: Sent,
-    /// When it is told whatever is missing.
+    /// The time to report it, even if messages are missing.
     until: Nanos,
     to: mpsc::Sender<Option<Account>>,
 }
 
 impl Desk {
-    /// Fails where the process has no file descriptor left.
+    /// Fails if the process has no file descriptor left.
     pub(crate) fn new(settings: &ReceiverSettings) -> io::Result<Arc<Self>> {
         let state = State {
             limits: Limits::new(settings),
@@ -78,7 +78,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// UDP: takes control connections on a thread of its own. Messages that come over one count for nothing.
+    /// UDP: accepts control connections on a separate thread. Messages over them are not counted.
     pub(crate) fn listen(self: &Arc<Self>, listener: TcpListener, settings: &ReceiverSettings) {
         let (desk, settings) = (Arc::clone(self), settings.clone());
         self.start(move || {
@@ -90,7 +90,7 @@ impl Desk {
         });
     }
 
-    /// Answers a request that came over this connection, on a thread of its own.
+    /// Answers a request from this connection, on a separate thread.
     pub(crate) fn take(self: &Arc<Self>, socket: TcpStream, request: Request, peer: SocketAddr) {
         let desk = Arc::clone(self);
         self.start(move || {
@@ -100,7 +100,7 @@ impl Desk {
         });
     }
 
-    /// UDP: takes a token that came in a datagram to this address of the host. `false`: it is none.
+    /// UDP: accepts a token from a datagram to this address of the host. `false`: it is not a token.
     pub(crate) fn token(&self, datagram: &[u8], socket: &Arc<Socket>, way: Way) -> bool {
         match serde_json::from_slice(datagram) {
             Ok(First::Token { token }) => {
@@ -110,19 +110,20 @@ impl Desk {
         }
     }
 
-    /// A token came from this address, over what the messages are to take. `false`: it is not one, or not from there.
+    /// Accepts a token from this address, with the transport for the messages. `false`: it is unknown, or from
+    /// elsewhere.
     pub(crate) fn arrive(&self, token: &str, peer: SocketAddr, outlet: impl FnOnce() -> io::Result<Outlet>) -> bool {
         let mut state = self.state();
         let Some((from, way)) = state.expected.get_mut(token) else { return false };
         if *from != peer.ip().to_canonical() {
             return false;
         }
-        // The flow takes the first one.
+        // The flow uses the first one.
         *way = outlet().ok().map(|outlet| (Channel::shared(outlet), peer));
         true
     }
 
-    /// Tells flows what came of sessions that have ended.
+    /// Gives flows the ledgers of ended sessions.
     pub(crate) fn tick(&self, sessions: &mut Sessions<'_>, at: Nanos) {
         if !self.other.is_open() {
             return;
@@ -141,16 +142,16 @@ impl Desk {
                 let end = Probe { kind: Kind::End, session, sequence, sent: at, extension };
                 sessions.count(&end, EXTENDED_LEN, peer, at);
             }
-            // A flow that is over wants none.
+            // A flow that is over needs none.
             let _ = wanted.to.send(sessions.find(peer, session, sent.incarnation).map(Account::new));
             false
         });
     }
 
-    /// Ends all flows, and adds to the report what became of them.
+    /// Ends all flows, and adds their results to the report.
     pub(crate) fn close(&self, report: &mut ReceiveReport) {
         self.stop.set();
-        // Each of them may have started another.
+        // Each thread may have started another.
         while let Some(call) = { self.state().calls.pop() } {
             let _ = call.join();
         }
@@ -161,7 +162,7 @@ impl Desk {
     fn start(&self, call: impl FnOnce() + Send + 'static) {
         let calls = &mut self.state().calls;
         calls.retain(|call| !call.is_finished());
-        if calls.len() < MOST_CALLS
+        if calls.len() < MAX_CALLS
             && let Ok(thread) = thread::Builder::new().name("reverse".into()).spawn(call)
         {
             calls.push(thread);
@@ -184,9 +185,9 @@ impl Desk {
         self.other.begin();
         self.state().expected.insert(token.clone(), (peer.ip().to_canonical(), None));
         let flow = self.flow(&mut call, request, &settings, &token).unwrap_or_else(|_| {
-            // It has gone before the first message, or its token did not come.
+            // It left before the first message, or its token did not arrive.
             let parted = if self.stop.is_set() { Parted::Stopped } else { Parted::Silent };
-            let reverse = Account::told(peer, request.session, &SendReport::default(), None);
+            let reverse = Account::reported(peer, request.session, &SendReport::default(), None);
             Flow { parted, directions: vec![reverse.going(Direction::Reverse)] }
         });
         let mut state = self.state();
@@ -194,13 +195,13 @@ impl Desk {
         state.limits.give_back(request, peer);
         let is_forward = |account: &&Account| account.direction == Some(Direction::Forward);
         let forward = flow.directions.iter().find(is_forward).cloned();
-        let told = flow.parted == Parted::Told;
-        if state.ended.len() < MOST_LISTED {
+        let reported = flow.parted == Parted::Told;
+        if state.ended.len() < MAX_LISTED {
             state.ended.push(flow);
         }
         drop(state);
-        if told {
-            // A client that has gone has said all that it had to.
+        if reported {
+            // A client that has gone has sent everything.
             let _ = call.say(&Line::Account(forward.map(Box::new)));
         }
         self.other.end(now());
@@ -222,7 +223,7 @@ impl Desk {
                 self.other.add_sent(so_far - std::mem::replace(&mut counted, so_far));
                 if let Some(thread) = sending.take_if(|thread| thread.is_finished()) {
                     let report = thread.join().unwrap_or_default();
-                    // A client that has gone shows below.
+                    // A client that has gone is detected below.
                     let _ = call.say(&Line::Sent(sent_of(&report)));
                     sent = Some(report);
                 }
@@ -233,9 +234,9 @@ impl Desk {
                     _ if self.stop.is_set() => break Parted::Stopped,
                     _ if now() >= deadline => break Parted::Untold,
                     Ok(Some(Line::Sent(sent))) => theirs = Some(sent),
-                    Ok(Some(Line::Account(told))) => {
-                        account = Some(told.map(|told| *told));
-                        // It has enough.
+                    Ok(Some(Line::Account(reported))) => {
+                        account = Some(reported.map(|reported| *reported));
+                        // It has received enough.
                         stop.set();
                     }
                     Ok(_) => {}
@@ -254,11 +255,11 @@ impl Desk {
             let account = account.unwrap_or_else(|| Account::nothing(peer, session, Some(theirs.messages)));
             Account { shortfall: theirs.shortfall, ..account }.going(Direction::Forward)
         });
-        let reverse = Account::told(peer, session, &sent, account.flatten().as_ref()).going(Direction::Reverse);
+        let reverse = Account::reported(peer, session, &sent, account.flatten().as_ref()).going(Direction::Reverse);
         Ok(Flow { parted, directions: forward.into_iter().chain([reverse]).collect() })
     }
 
-    /// Waits for the token, and takes what it came over.
+    /// Waits for the token, and returns its transport.
     fn await_way(&self, call: &mut Call, token: &String) -> io::Result<(Channel, SocketAddr)> {
         let deadline = now() + PATIENCE;
         while now() < deadline && !self.stop.is_set() {
@@ -268,12 +269,12 @@ impl Desk {
             call.hear::<Line>()?;
         }
         // A client that has gone needs no answer.
-        let _ = call
-            .say(&Line::Refused("it granted that, and its token did not come: the way there is blocked".to_owned()));
-        Err(io::Error::other("the token did not come"))
+        let _ =
+            call.say(&Line::Refused("it agreed, but did not receive the token: the way there is blocked".to_owned()));
+        Err(io::Error::other("the token did not arrive"))
     }
 
-    /// What came of a session that has ended; `None`: nothing, or the receiver has ended.
+    /// The ledger of an ended session. `None`: nothing was received, or the receiver has ended.
     fn account_of(&self, peer: SocketAddr, transport: Transport, session: u16, sent: Sent) -> Option<Account> {
         let (to, account) = mpsc::channel();
         self.state().wanted.push(Wanted { peer, session, sent, until: now() + grace(transport), to });
@@ -292,17 +293,17 @@ fn random() -> Result<String, String> {
     Ok(format!("{:016x}", u64::from_be_bytes(bytes)))
 }
 
-/// How long messages may come when all are sent: over TCP the other end's kernel may hold some, for which half of the time is
-/// left that the other end waits for their account.
+/// Max time for messages to arrive after all were sent: over TCP the other end's kernel may hold some, so it is half of
+/// the time that the other end waits for their ledger.
 pub(super) fn grace(transport: Transport) -> Nanos {
     if transport == Transport::Tcp { PATIENCE / 2 } else { GRACE }
 }
 
-/// How long the other end may take for its next step.
+/// Max time for the other end's next step.
 const PATIENCE: Nanos = 10_000_000_000;
 
-/// Control connections at once, those included that have not asked yet: twice as many as `--reverse-flows` may allow.
-const MOST_CALLS: usize = 2048;
+/// Max control connections, including those without a request yet: twice the max of `--reverse-flows`.
+const MAX_CALLS: usize = 2048;
 
-/// Flows listed in a report.
-const MOST_LISTED: usize = 10_000;
+/// Max flows in a report.
+const MAX_LISTED: usize = 10_000;

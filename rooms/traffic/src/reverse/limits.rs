@@ -1,4 +1,4 @@
-//! What is granted.
+//! The limits of reverse sending.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use weir_units::Span;
 use super::lines::{Request, VERSION};
 use crate::{ReceiverSettings, SenderSettings};
 
-/// What a receiver allows, and what of it is in use.
+/// The limits of a receiver, and how much of them is in use.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     settings: ReceiverSettings,
@@ -22,55 +22,51 @@ impl Limits {
         Self { settings: settings.clone(), rate: 0, flows: 0 }
     }
 
-    /// Takes what this request needs, until it is [given back](Self::give_back), and returns what the sender has to do, or
+    /// Reserves what this request needs, until it is [given back](Self::give_back), and returns the sender's settings, or
     /// why it is refused.
     pub(crate) fn take(&mut self, asked: &Request, peer: SocketAddr) -> Result<SenderSettings, String> {
         let Some(allowed) = self.settings.reverse else {
-            return Err("it sends nothing to anybody: start it with `weir recv --allow-reverse`".to_owned());
+            return Err("it does not allow that. Start it with `weir recv --allow-reverse`.".to_owned());
         };
         if !self.settings.admits(peer) {
-            return Err(format!(
-                "it serves other networks than that of {}: see --from there",
-                peer.ip().to_canonical()
-            ));
+            return Err(format!("it does not serve {}. Check its --from.", peer.ip().to_canonical()));
         }
         if asked.version != VERSION {
             return Err(format!(
-                "its protocol has version {VERSION}, not {}: use one weir at both ends",
+                "its protocol has version {VERSION}, not {}. Use the same weir at both ends.",
                 asked.version
             ));
         }
         let transport = self.settings.transport;
         if asked.transport != transport {
-            return Err(format!("it listens over {transport}: choose --transport {transport}"));
+            return Err(format!("it listens over {transport}. Use --transport {transport}."));
         }
         if asked.payload > LONGEST {
-            return Err(format!("it sends messages of {LONGEST}B at most (--payload)"));
+            return Err(format!("it sends messages of at most {LONGEST}B. Lower --payload."));
         }
         let counted = asked.count.map_or(u64::MAX, |count| count.get().saturating_mul(asked.interval_ns));
-        let most = nanos(allowed.duration);
-        if asked.duration_ns.min(counted) > most {
+        let max = nanos(allowed.duration);
+        if asked.duration_ns.min(counted) > max {
             return Err(format!(
-                "it sends for at most {}: ask for less (--duration, --count), or raise --reverse-duration there",
-                Span { nanos: most }
+                "it sends for at most {}. Lower --duration or --count, or raise its --reverse-duration.",
+                Span { nanos: max }
             ));
         }
         let rate = rate(asked, peer);
         if self.rate.checked_add(rate).is_none_or(|all| all > allowed.rate.bits_per_second) {
             return Err(format!(
-                "it sends at most {} of IP packets, headers and all clients included: ask for less (--rate, --interval), or \
-                 raise --reverse-rate there",
+                "it sends at most {} of IP packets to all clients, headers included. Lower --rate, or raise its --reverse-rate.",
                 allowed.rate
             ));
         }
         if self.flows >= allowed.flows.into() {
             return Err(format!(
-                "it sends to at most {} at once: try again later, or raise --reverse-flows there",
+                "it sends to at most {} clients at once. Try again later, or raise its --reverse-flows.",
                 allowed.flows
             ));
         }
-        // A sender by sleep may take a little longer for its count.
-        let duration = Duration::from_nanos(asked.duration_ns.min(most));
+        // Pacing by sleep may take a little longer for its count.
+        let duration = Duration::from_nanos(asked.duration_ns.min(max));
         let settings = SenderSettings {
             transport,
             payload_bytes: asked.payload,
@@ -103,7 +99,7 @@ fn rate(asked: &Request, peer: SocketAddr) -> u64 {
     bits.checked_div(asked.interval_ns.into()).map_or(u64::MAX, |rate| u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
-/// Payload bytes of the longest message: a sender keeps one in memory.
+/// Max payload bytes: a sender keeps one message in memory.
 const LONGEST: usize = 1 << 20;
 
 #[cfg(test)]
@@ -181,15 +177,15 @@ mod tests {
         let count = NonZeroU64::new(10);
         for (asked, says) in [
             (Request { version: 2, ..GOOD }, "its protocol has version 1, not 2"),
-            (Request { transport: Transport::Tcp, ..GOOD }, "it listens over udp: choose --transport udp"),
-            (Request { payload: 15, ..GOOD }, "payload of 15B: a message over udp has between 16B and 65507B"),
-            (Request { payload: 2 << 20, ..GOOD }, "it sends messages of 1048576B at most"),
+            (Request { transport: Transport::Tcp, ..GOOD }, "it listens over udp. Use --transport udp."),
+            (Request { payload: 15, ..GOOD }, "payload of 15B: a message over udp has 16B to 65507B"),
+            (Request { payload: 2 << 20, ..GOOD }, "it sends messages of at most 1048576B"),
             (Request { duration_ns: 61_000_000_000, ..GOOD }, "it sends for at most 1m"),
             (Request { interval_ns: 0, ..GOOD }, "it sends at most 1mbit of IP packets"),
             (Request { interval_ns: 8_000_000, ..GOOD }, "it sends at most 1mbit of IP packets"),
             // Who counts may leave the duration open.
             (Request { duration_ns: u64::MAX, count, ..GOOD }, ""),
-            (Request { interval_ns: 1_000_000_000, ..GOOD }, "it sends to at most 1 at once"),
+            (Request { interval_ns: 1_000_000_000, ..GOOD }, "it sends to at most 1 clients at once"),
         ] {
             let refused = limits.take(&asked, peer).map(drop).err().unwrap_or_default();
             assert!(refused.starts_with(says) && refused.is_empty() == says.is_empty(), "{refused}");

@@ -10,23 +10,23 @@ use crate::{Account, Pacing, Transport};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum First {
-    /// Of a control connection: send me messages.
+    /// Of a control connection: a request for messages.
     Request(Request),
-    /// Of the connection that carries them over TCP; over UDP a datagram of its own.
+    /// Of the TCP connection that carries them; over UDP a separate datagram.
     Token {
-        /// What was granted.
+        /// The token of the grant.
         token: String,
     },
 }
 
-/// The messages asked for.
+/// The requested messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Request {
     /// [`VERSION`].
     pub(crate) version: u32,
-    /// Which way they go.
+    /// Their direction.
     pub(crate) want: Want,
-    /// What carries them.
+    /// Transport protocol.
     pub(crate) transport: Transport,
     /// Number of the session, in either direction.
     pub(crate) session: u16,
@@ -36,51 +36,51 @@ pub(crate) struct Request {
     pub(crate) interval_ns: u64,
     /// For how long.
     pub(crate) duration_ns: u64,
-    /// How many at most.
+    /// Their max number.
     pub(crate) count: Option<NonZeroU64>,
-    /// When the next one is due.
+    /// Their pacing.
     pub(crate) pacing: Pacing,
 }
 
-/// Which way messages go.
+/// Direction of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Want {
-    /// To the asking end.
+    /// To the client.
     Reverse,
     /// Both ways.
     Bidir,
 }
 
-/// What the ends say after that.
+/// The later lines of both ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Line {
-    /// They come as soon as the token does.
+    /// Granted: messages start once the token arrives.
     Granted {
         /// Eight random bytes in hexadecimal.
         token: String,
     },
-    /// They do not, for this reason.
+    /// Refused, for this reason.
     Refused(String),
     /// This end has sent all.
     Sent(Sent),
-    /// What this end received; `None`: it was sent nothing.
+    /// This end's ledger. `None`: it was sent nothing.
     Account(Option<Box<Account>>),
 }
 
-/// What an end has sent.
+/// The sent messages of an end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sent {
-    /// How many.
+    /// Their number.
     pub(crate) messages: u64,
-    /// Those that were due and were not sent; `None`: without a schedule.
+    /// Scheduled messages that were not sent. `None`: without a schedule.
     pub(crate) shortfall: Option<u64>,
-    /// What it drew at its start; 0: nothing.
+    /// Random number of its run; 0: none.
     pub(crate) incarnation: u32,
 }
 
-/// Of these lines.
+/// Version of these lines.
 pub(crate) const VERSION: u32 = 1;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Messages the other way round: one end asks the other to send, so that a receiver behind address translation or a firewall
-//! can have messages, and both directions can go at once.
+//! Reverse messages: one end asks the other to send, so that a receiver behind NAT or a firewall can be reached, and
+//! both directions can run at once.
 //!
 //! The receiver listens on TCP at its own port number. Both ends speak [lines](lines) of JSON:
 //!
@@ -29,22 +29,22 @@ pub(crate) use self::desk::Desk;
 use self::lines::Sent;
 use crate::{Account, SendReport};
 
-/// What became of messages that were asked for.
+/// The end of a request for messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Parted {
-    /// They were sent to the end, and both ends have said what they received.
+    /// All were sent, and both ends have reported what they received.
     Told,
-    /// They were sent to the end; the other end has not said what it received.
+    /// All were sent; the other end has not reported what it received.
     Untold,
     /// No control connection could be made.
     Unreachable,
     /// The request was never answered.
     Unanswered,
-    /// It was refused, for this reason.
+    /// The request was refused, for this reason.
     Refused(String),
-    /// It was granted, and not one message came.
+    /// It was granted, but no message came.
     Nothing,
-    /// The other end has fallen silent in the middle.
+    /// The other end fell silent.
     Silent,
     /// A stop ended it.
     Stopped,
@@ -53,17 +53,16 @@ pub enum Parted {
     Failed,
 }
 
-/// What a receiver sent to one that asked it to.
+/// The result of a receiver for one of its clients.
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// How it ended.
     pub parted: Parted,
-    /// What is known of the direction from the other end, if it was to send and its messages have come to their end, and of
-    /// that to it.
+    /// The ledger of the direction from the other end, if it sent and has finished, and of the direction to it.
     pub directions: Vec<Account>,
 }
 
-/// What goes the other way than what a receiver receives, for the thread that receives.
+/// The reverse direction of a receiver, for the thread that receives.
 #[derive(Debug, Default)]
 pub(crate) struct OtherWay {
     sent: AtomicU64,
@@ -83,7 +82,7 @@ impl OtherWay {
         self.open.fetch_sub(1, Ordering::Release);
     }
 
-    /// A flow ended, or a request was refused: its client may ask for less.
+    /// A flow ended, or a request was refused: its client may ask again for less.
     pub(crate) fn touch(&self, at: Nanos) {
         self.last.fetch_max(at, Ordering::Relaxed);
     }
@@ -92,7 +91,7 @@ impl OtherWay {
         self.sent.fetch_add(messages, Ordering::Relaxed);
     }
 
-    /// Of the only flow.
+    /// The desk of a single flow.
     pub(crate) fn set_sent(&self, messages: u64) {
         self.sent.fetch_max(messages, Ordering::Relaxed);
     }
@@ -102,7 +101,7 @@ impl OtherWay {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Whether a flow goes on, which keeps the receiver from its end.
+    /// Whether a flow is active, which keeps the receiver running.
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire) > 0
     }

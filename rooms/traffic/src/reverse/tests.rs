@@ -55,9 +55,9 @@ fn both_ends_have_the_same_accounts() {
         let [flow] = &served.reverse[..] else { panic!("{served:?}") };
         assert_eq!(report.received.main_session().unwrap().delivered, 50);
         for directions in [&report.directions, &flow.directions] {
-            let told = directions.iter().map(|account| (account.direction, account.sent, account.received));
+            let reported = directions.iter().map(|account| (account.direction, account.sent, account.received));
             let expected = [Direction::Forward, Direction::Reverse].map(|way| (Some(way), Some(50), Some(50)));
-            assert_eq!(told.collect::<Vec<_>>(), expected[usize::from(!both)..]);
+            assert_eq!(reported.collect::<Vec<_>>(), expected[usize::from(!both)..]);
         }
         assert_eq!((served.refused, served.foreign, served.errors), (0, 0, vec![]));
     }

@@ -1,4 +1,4 @@
-//! A sending socket: whole messages or none, and never past the deadline.
+//! A sending socket: sends whole messages or none, and never after the deadline.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -20,47 +20,47 @@ use super::sockets::{datagram_socket, stream_socket};
 use crate::quic::{Client, Known};
 use crate::{ErrorCount, ErrorLog, Exchange, SenderSettings, TrafficError, Transport};
 
-/// A non-blocking socket and what went wrong with it.
+/// A non-blocking socket and its errors.
 #[derive(Debug)]
 pub(crate) struct Channel {
     outlet: Outlet,
     errors: ErrorLog,
     blocked: Nanos,
-    /// Whether batches leave in runs.
+    /// Whether batches leave in buffers for the kernel to split.
     runs: bool,
-    /// Whether the kernel keeps what the network reports, to be read.
+    /// Whether the kernel queues ICMP errors to be read.
     reports: bool,
-    /// Whether others go on with its socket when this has ended.
+    /// Whether others keep using its socket after this has ended.
     pub(crate) shared: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum Outlet {
-    /// And where they go, if the socket is not connected.
+    /// The socket, and the destination if it is not connected.
     Datagrams(Arc<weir_dgram::Socket>, Option<Way>),
-    /// And whether it is connected.
+    /// The socket, and whether it is connected.
     Stream(socket2::Socket, bool),
     Quic(Box<Client>),
 }
 
-/// Where datagrams of a socket that is not connected go, and from which of the host's addresses.
+/// Destination of datagrams of an unconnected socket, and their source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub(crate) to: SocketAddr,
-    /// `None`: what the kernel chooses.
+    /// `None`: the kernel chooses.
     pub(crate) from: Option<IpAddr>,
 }
 
-/// What became of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The kernel has it.
+    /// The kernel accepted it.
     Sent,
-    /// The kernel did not take this one (UDP); the next one may do better.
+    /// The kernel did not accept this one (UDP); the next one may succeed.
     Refused,
-    /// The deadline or a stop came before the kernel had taken all of it.
+    /// The deadline or a stop came before the kernel had accepted all of it.
     Late {
-        /// Bytes it had taken.
+        /// Bytes accepted.
         handed_over: u64,
     },
     /// The connection is gone.
@@ -68,7 +68,7 @@ pub(crate) enum Outcome {
 }
 
 impl Channel {
-    /// Makes the socket. UDP gets its destination, TCP its options.
+    /// Creates the socket. UDP gets its destination, TCP its options.
     pub(crate) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
         let outlet = match settings.transport {
             Transport::Udp => Outlet::Datagrams(Arc::new(datagram_socket(settings)?), None),
@@ -79,12 +79,12 @@ impl Channel {
         Ok(Self { runs, reports, shared: false, ..Self::shared(outlet) })
     }
 
-    /// One through a socket that others use, too.
+    /// A channel through a shared socket.
     pub(crate) fn shared(outlet: Outlet) -> Self {
         Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: false, reports: false, shared: true }
     }
 
-    /// The socket, to be used by others, too; `None`: it is another kind.
+    /// The UDP socket, for shared use. `None`: it is another kind.
     pub(crate) fn datagrams(&self) -> Option<Arc<weir_dgram::Socket>> {
         match &self.outlet {
             Outlet::Datagrams(socket, _) => Some(Arc::clone(socket)),
@@ -92,7 +92,7 @@ impl Channel {
         }
     }
 
-    /// The socket of a connection, likewise.
+    /// The TCP socket, for shared use.
     pub(crate) fn stream(&self) -> io::Result<TcpStream> {
         match &self.outlet {
             Outlet::Stream(socket, _) => socket.try_clone().map(TcpStream::from),
@@ -100,12 +100,12 @@ impl Channel {
         }
     }
 
-    /// What is known of the path of a QUIC connection; `None`: another transport.
+    /// The path statistics of a QUIC connection. `None`: another transport.
     pub(crate) fn path(&self) -> Option<Arc<Mutex<PathStats>>> {
         if let Outlet::Quic(client) = &self.outlet { Some(client.path()) } else { None }
     }
 
-    /// Whether a connection was made.
+    /// Whether it is connected.
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.outlet, Outlet::Stream(_, true))
     }
@@ -144,7 +144,7 @@ impl Channel {
         }
     }
 
-    /// What is known of a QUIC connection; `None`: another transport.
+    /// The state of a QUIC connection. `None`: another transport.
     pub(super) fn quic(&self) -> Option<Known> {
         if let Outlet::Quic(client) = &self.outlet { Some(client.known()) } else { None }
     }
@@ -157,7 +157,7 @@ impl Channel {
         }
     }
 
-    /// Waits until the time `until` or the stop; a connection that needs this thread works meanwhile.
+    /// Waits until the time `until` or the stop; a QUIC connection is served meanwhile.
     pub(super) fn sleep(&mut self, until: Nanos, stop: &Stop) {
         match &mut self.outlet {
             Outlet::Quic(client) => client.sleep(until, stop),
@@ -169,7 +169,7 @@ impl Channel {
         std::mem::take(&mut self.errors).into_counts()
     }
 
-    /// Makes the connection. `false`: it was not made before the deadline or the stop; the reason is counted.
+    /// Connects. `false`: it did not connect before the deadline or the stop; the reason is counted.
     pub(crate) fn connect(&mut self, to: SocketAddr, deadline: Nanos, stop: &Stop) -> bool {
         let (socket, connected) = match &mut self.outlet {
             Outlet::Datagrams(..) => return true,
@@ -190,7 +190,7 @@ impl Channel {
         *connected
     }
 
-    /// Hands over a message; waits while the send buffer is full, as a blocking `send` would.
+    /// Sends a message; waits while the send buffer is full, as a blocking `send` would.
     pub(crate) fn send(&mut self, message: &[u8], deadline: Nanos, stop: &Stop) -> Outcome {
         let mut handed_over = 0;
         loop {
@@ -231,8 +231,8 @@ impl Channel {
         }
     }
 
-    /// Hands over as many messages of a batch as the kernel takes at once, and tells how many those were; the others
-    /// are to be stamped anew. Waits for room if the send buffer is full. UDP only: streams have no batches.
+    /// Sends as many messages of a batch as the kernel accepts at once, and returns their number; the others
+    /// must be stamped again. Waits for room if the send buffer is full. UDP only: streams have no batches.
     pub(super) fn send_batch(&mut self, batch: Batch<'_>, deadline: Nanos, stop: &Stop) -> (usize, Outcome) {
         let Outlet::Datagrams(socket, None) = &self.outlet else { return (0, Outcome::Broken) };
         let (datagrams, taken) = send_runs(socket, batch, self.runs);
@@ -258,14 +258,14 @@ impl Channel {
         (datagrams, outcome)
     }
 
-    /// Sends what tells the receiver that this was all: once where nothing is lost, else several times. Returns how many
-    /// datagrams the kernel took.
+    /// Announces the end to the receiver: once if nothing can be lost, else several times. Returns how many datagrams
+    /// the kernel accepted.
     pub(super) fn announce(&mut self, end: &[u8], deadline: Nanos, stop: &Stop) -> u64 {
         let (socket, way) = match &mut self.outlet {
             Outlet::Datagrams(socket, way) => (socket, *way),
             Outlet::Quic(client) if client.datagrams => {
                 for _ in 0..ANNOUNCEMENTS {
-                    // Who has hung up has heard it.
+                    // A peer that has closed has received it.
                     if client.write(end, deadline, stop) != Ok(Outcome::Sent) || stop.is_set() {
                         break;
                     }
@@ -284,7 +284,8 @@ impl Channel {
             let taken = send_one(socket, way, end);
             announced += taken.messages as u64;
             if taken.icmp > 0 {
-                // It has heard an announcement, or was never there: before the first one only messages can have been refused.
+                // Refused: the receiver has got an announcement and gone, or was never there. Before the first
+                // announcement only messages can have been refused.
                 if let Some(errno) = taken.reported.filter(|_| round == 0) {
                     self.errors.count("send", &io::Error::from_raw_os_error(errno));
                 }
@@ -305,14 +306,14 @@ impl Channel {
         announced
     }
 
-    /// TCP and QUIC: says that nothing follows, and waits until the peer has read it and closed, too.
+    /// TCP and QUIC: closes for sending, and waits until the peer has read everything and closed as well.
     pub(super) fn drain(&mut self, exchange: &Exchange, deadline: Nanos, stop: &Stop) {
         if let Outlet::Quic(client) = &mut self.outlet
             && let Some(reason) = client.drain(exchange, deadline, stop)
         {
             self.errors.count("drain", &io::Error::other(reason));
         }
-        // A connection that broke before has nothing to drain. Closed by both ends, it hangs up (always polled for).
+        // A broken connection has nothing to drain. Closed by both ends, it hangs up (always polled for).
         if let Outlet::Stream(socket, true) = &self.outlet
             && !self.shared
             && socket.shutdown(Shutdown::Write).is_ok()
@@ -322,7 +323,7 @@ impl Channel {
     }
 }
 
-/// Sends a datagram. What an ICMP message reports about an earlier one is counted, and in its way no more.
+/// Sends a datagram. An ICMP error about an earlier one is counted, and does not block this one.
 fn send_datagram(
     socket: &weir_dgram::Socket,
     way: Option<Way>,
@@ -331,7 +332,7 @@ fn send_datagram(
     errors: &mut ErrorLog,
 ) -> io::Result<()> {
     let mut taken = send_one(socket, way, message);
-    // A report that came while the call was repeated is no error of this datagram either.
+    // An ICMP error that came while the call was repeated is not about this datagram either.
     for _ in 0..REPEATS {
         let pending = count_reports(socket, &taken, reports, errors);
         if !pending || taken.error.as_ref().is_none_or(|error| error.kind() == io::ErrorKind::WouldBlock) {
@@ -349,31 +350,32 @@ fn send_datagram(
     }
 }
 
-/// Whether an interface's queue dropped the datagram. The kernel tells only those that read reports: as without them it was sent.
+/// Whether an interface's queue dropped the datagram. Only sockets with IP_RECVERR learn of it; it counts as sent as
+/// without it.
 fn is_queue_drop(error: &io::Error, reports: bool) -> bool {
     reports && error.raw_os_error() == Some(ENOBUFS)
 }
 
-/// What such a drop is counted as.
+/// The name under which such a drop is counted.
 const INTERFACE_QUEUE: &str = "interface queue";
 
-/// Counts what the network reported about earlier datagrams: each of the reports, where they are kept. None is left, which
-/// would wake up whoever waits for the socket. Whether there was one.
+/// Counts the ICMP errors about earlier datagrams: each one, if the kernel queues them. Reads all, since they would
+/// wake up everyone who waits for the socket. Returns whether there was one.
 fn count_reports(socket: &weir_dgram::Socket, taken: &SendProgress, reports: bool, errors: &mut ErrorLog) -> bool {
-    let mut told = false;
+    let mut any_report = false;
     if reports && (taken.icmp > 0 || taken.error.is_some()) {
         while let Ok(Some(report)) = socket.next_error() {
-            // What this machine says of a datagram, its send call has said.
+            // Errors of this machine were returned by the send call already.
             if report.origin != weir_dgram::Origin::Local {
                 errors.count("send", &io::Error::from_raw_os_error(report.errno));
-                told = true;
+                any_report = true;
             }
         }
     }
-    if let Some(errno) = taken.reported.filter(|_| !told) {
+    if let Some(errno) = taken.reported.filter(|_| !any_report) {
         errors.count("send", &io::Error::from_raw_os_error(errno));
     }
-    told
+    any_report
 }
 
 fn send_one(socket: &weir_dgram::Socket, way: Option<Way>, message: &[u8]) -> SendProgress {
@@ -386,8 +388,8 @@ fn send_one(socket: &weir_dgram::Socket, way: Option<Way>, message: &[u8]) -> Se
     socket.send(&[Outgoing { pieces: &[IoSlice::new(message)], segment: None, to: None }])
 }
 
-/// Sends a batch, in `runs` that the kernel cuts into datagrams, where it can, or one by one. Returns the datagrams
-/// taken.
+/// Sends a batch, in `runs` that the kernel splits into datagrams if it can, or one by one. Returns the number of
+/// accepted datagrams.
 fn send_runs(socket: &weir_dgram::Socket, batch: Batch<'_>, runs: bool) -> (usize, SendProgress) {
     let length = batch.length;
     let in_run = if runs { (MAX_RUN_BYTES / length).clamp(1, MAX_SEGMENTS) } else { 1 };
@@ -407,7 +409,7 @@ fn send_runs(socket: &weir_dgram::Socket, batch: Batch<'_>, runs: bool) -> (usiz
     (datagrams, taken)
 }
 
-/// Sends what is left of a message on a stream.
+/// Sends the rest of a message on a stream.
 fn send_rest(socket: &socket2::Socket, message: &[u8], handed_over: &mut usize) -> io::Result<()> {
     while *handed_over < message.len() {
         match socket.send_with_flags(&message[*handed_over..], MSG_NOSIGNAL) {
@@ -433,17 +435,17 @@ fn connected_by(socket: &socket2::Socket, deadline: Nanos, stop: &Stop) -> io::R
     }
 }
 
-/// Waits for an event of a socket. `false`: time or stop came before it.
+/// Waits for an event of a socket. `false`: the time or the stop came first.
 fn wait(socket: BorrowedFd<'_>, events: PollFlags, deadline: Nanos, stop: &Stop) -> bool {
     let mut fds = [PollFd::new(socket, events), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
     clock::wait(&mut fds, Some(deadline));
     fds[0].revents().is_some_and(|revents| !revents.is_empty())
 }
 
-/// Runs, or datagrams, that a call has at most.
+/// Max runs or datagrams per call.
 const RUNS: usize = 64;
 
-/// Calls for one datagram that reports about earlier ones may fail.
+/// Max calls for one datagram that may fail with errors of earlier ones.
 const REPEATS: u32 = 8;
 
 const ANNOUNCEMENTS: u32 = 5;

@@ -8,21 +8,21 @@ use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Extension, Kind, Probe};
 
 use crate::SenderSettings;
 
-/// The bytes of as many messages as leave in one batch, stamped anew for each.
+/// The bytes of a batch of messages, stamped again for each batch.
 pub(super) struct Messages {
     probe: Probe,
-    /// What of it stays the same.
+    /// The header fields that stay the same.
     extension: Extension,
     bytes: Vec<u8>,
     length: usize,
 }
 
-/// Messages of equal length, one behind the other.
+/// Messages of equal length, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch<'a> {
     /// All their bytes.
     pub(super) bytes: &'a [u8],
-    /// Bytes of each.
+    /// Bytes per message.
     pub(super) length: usize,
 }
 
@@ -42,8 +42,8 @@ impl Messages {
             sent: 0,
             extension: (length >= EXTENDED_LEN).then_some(extension),
         };
-        let most = settings.batch.map_or(MOST, |batch| batch.get().min(MOST));
-        let room = if settings.in_batches() { (BATCH_BYTES / length).clamp(1, most) } else { 1 };
+        let max = settings.batch.map_or(MAX_BATCH_MESSAGES, |batch| batch.get().min(MAX_BATCH_MESSAGES));
+        let room = if settings.in_batches() { (BATCH_BYTES / length).clamp(1, max) } else { 1 };
         Self { probe, extension, bytes: vec![0; room * length], length }
     }
 
@@ -52,24 +52,24 @@ impl Messages {
         self.length
     }
 
-    /// What tells this run of the sender from others; 0: nothing does.
+    /// Identifies this run of the sender. 0: nothing does.
     pub(super) fn incarnation(&self) -> u32 {
         self.extension.incarnation
     }
 
-    /// Messages of a batch, at most.
+    /// Max messages of a batch.
     pub(super) fn room(&self) -> usize {
         self.bytes.len() / self.length
     }
 
-    /// Makes the message at `place` of a batch that of the given number and times.
+    /// Writes the number and times of the message at `place` of a batch.
     pub(super) fn stamp(&mut self, place: usize, number: u64, intended: Nanos, sent: Nanos) {
         self.probe.sequence = number as u32;
         self.probe.sent = sent;
         if let Some(extension) = &mut self.probe.extension {
             extension.intended = intended;
         }
-        // There is room for the header by construction.
+        // The buffer always has room for the header.
         let _ = self.probe.write(&mut self.bytes[place * self.length..][..self.length]);
     }
 
@@ -83,7 +83,7 @@ impl Messages {
         Batch { bytes: &self.bytes[..count * self.length], length: self.length }
     }
 
-    /// What follows the last message.
+    /// The announcement after the last message.
     pub(super) fn end(&self, sent: u64) -> [u8; EXTENDED_LEN] {
         let at = now();
         let extension = Some(Extension { intended: at, length: EXTENDED_LEN as u32, ..self.extension });
@@ -94,13 +94,13 @@ impl Messages {
     }
 }
 
-/// Tells this run of a sender from others; not 0.
+/// Identifies this run of a sender; not 0.
 fn random() -> u32 {
     (RandomState::new().hash_one(now()) as u32).max(1)
 }
 
-/// Bytes of a batch, so that it stays in a processor's cache from its stamping to its sending.
+/// Max bytes of a batch: it stays in the CPU's cache from stamping to sending.
 const BATCH_BYTES: usize = 256 * 1024;
 
-/// Messages of a batch, at most: a longer one would delay those that become due meanwhile.
-const MOST: usize = 512;
+/// Max messages of a batch: a longer one would delay those that become due meanwhile.
+const MAX_BATCH_MESSAGES: usize = 512;

@@ -13,12 +13,12 @@ use self::channel::{Channel, Outcome};
 use self::message::Messages;
 use crate::{Departure, Exchange, Pacing, SendReport, SenderSettings, TrafficError, Transport, Window};
 
-/// Where messages of somebody else's making come from, see [`Sender::relay`].
+/// A source of external messages, see [`Sender::relay`].
 pub trait Source {
-    /// The next message: when it is due, ns since the start of the window, and its bytes. `None`: there are no more.
+    /// The next message: its due time, ns since the start of the window, and its bytes. `None`: there are no more.
     fn next(&mut self) -> Option<(Nanos, &[u8])>;
 
-    /// It was handed to the kernel. One that was not is followed by the next all the same.
+    /// The message was handed to the kernel. If not, the next one follows all the same.
     fn sent(&mut self);
 }
 
@@ -30,23 +30,23 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Makes the socket in the calling thread's network namespace. TCP and QUIC connect later, in [`Self::run`].
+    /// Creates the socket in the calling thread's network namespace. TCP and QUIC connect later, in [`Self::run`].
     pub fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
         settings.validate()?;
         Ok(Self { settings: settings.clone(), channel: Channel::open(settings)? })
     }
 
-    /// One that sends through a channel that is there, and open.
+    /// A sender through an existing, open channel.
     pub(crate) fn over(channel: Channel, settings: &SenderSettings) -> Self {
         Self { settings: settings.clone(), channel }
     }
 
-    /// Its own address; unspecified as long as the kernel has not chosen one. `None`: the kernel does not tell.
+    /// Its own address; unspecified until the kernel has chosen one. `None`: the kernel does not report it.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.channel.local_addr()
     }
 
-    /// The traffic class or type of service of its packets, as the kernel has it.
+    /// The traffic class or type of service of its packets in the kernel.
     #[cfg(test)]
     pub(crate) fn traffic_class(&self) -> Option<u32> {
         self.channel.traffic_class()
@@ -54,14 +54,14 @@ impl Sender {
 
     /// Sends for the whole window, then (TCP, QUIC) waits for the drain. Returns early if `stop` is set.
     ///
-    /// Opens and closes the window of `exchange`. What goes wrong is counted in the report: a connection that is never
-    /// made is a report with 0 messages.
+    /// Opens and closes the window of `exchange`. Errors are counted in the report: a failed connection is a report
+    /// with 0 messages.
     pub fn run(self, exchange: &Exchange, stop: &Stop) -> SendReport {
         self.drive(None, exchange, stop)
     }
 
-    /// As [`Self::run`], with messages of somebody else's making, each at its time: what is set of payload, interval and
-    /// pacing is not used. Over a stream they are framed by whoever makes them.
+    /// As [`Self::run`], with external messages, each at its time: payload, interval and pacing of the settings are not
+    /// used. The source frames messages for streams.
     pub fn relay(self, source: &mut dyn Source, exchange: &Exchange, stop: &Stop) -> SendReport {
         self.drive(Some(source), exchange, stop)
     }
@@ -86,7 +86,7 @@ impl Sender {
     }
 }
 
-/// A run under way.
+/// A run in progress.
 struct Run<'a> {
     settings: SenderSettings,
     channel: Channel,
@@ -97,7 +97,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Connects where that is needed. `false`: there is nobody to send to.
+    /// Connects if needed. `false`: there is no peer.
     fn start(&mut self) -> bool {
         if !self.settings.transport.connects() || self.channel.is_connected() {
             return true;
@@ -123,7 +123,7 @@ impl Run<'_> {
             self.one_by_one(source, window);
         }
         let (at, settings) = (now(), &self.settings);
-        // What was sent behind the window took time, too.
+        // Messages sent after the window took time as well.
         let over = if self.report.last_send > Some(window.end) { at } else { at.min(window.end) };
         self.report.used = std::time::Duration::from_nanos(over - start);
         let interval = nanos(settings.interval);
@@ -135,13 +135,14 @@ impl Run<'_> {
         window
     }
 
-    /// Sends each message in a call of its own: those of the source, or our own.
+    /// Sends each message in its own call: those of the source, or our own.
     fn one_by_one(&mut self, mut source: Option<&mut dyn Source>, window: Window) {
         let interval = nanos(self.settings.interval);
-        // Every scheduled datagram is sent, late ones too: otherwise a rerun could have fewer.
+        // Every scheduled datagram is sent, even late: otherwise a rerun could have fewer.
         let scheduled = source.is_some() || self.settings.pacing == Pacing::Schedule;
         let all = scheduled && self.settings.transport == Transport::Udp;
-        // No announcement can follow half a message. A receiver in this process needs none, and is to hear of the end in time.
+        // No announcement can follow half a message. A receiver in this process needs none, and must learn of the end
+        // in time.
         let patience = if self.settings.announce { self.drained(window) } else { window.end };
         let mut intended = window.start;
         while self.left() > 0 {
@@ -188,8 +189,8 @@ impl Run<'_> {
         }
     }
 
-    /// Sends the messages of a schedule, all that are due at once, and then none for a quantum. Every one is sent, late
-    /// ones too, as one by one. Without an interval batch follows batch: as much as the machine takes.
+    /// Sends the messages of a schedule, all due ones at once, then none for a quantum. Every one is sent, even late.
+    /// Without an interval batch follows batch, as fast as the machine can.
     fn batches(&mut self, window: Window) {
         let (interval, quantum) = (nanos(self.settings.interval), nanos(self.settings.quantum));
         let scheduled = (window.end - window.start).div_ceil(interval.max(1));
@@ -207,12 +208,12 @@ impl Run<'_> {
             if !self.send_due(&mut next, due, window) {
                 break;
             }
-            // Who waited longer for the last ones would send them after the window.
+            // Waiting longer for the last ones would send them after the window.
             wake = intended(next).max(at.saturating_add(quantum).min(intended(count - 1)));
         }
     }
 
-    /// Sends the messages from number `next` of the schedule up to before `due`. `false`: no more can be sent.
+    /// Sends the messages from number `next` of the schedule up to before `due`. `false`: sending has ended.
     fn send_due(&mut self, next: &mut u64, due: u64, window: Window) -> bool {
         let interval = nanos(self.settings.interval);
         let patience = if self.settings.batch.is_some() { window.end } else { self.drained(window) };
@@ -241,7 +242,7 @@ impl Run<'_> {
         true
     }
 
-    /// When a sender that is behind its schedule gives the rest up.
+    /// When a sender that is behind its schedule gives up the rest.
     fn latest(&self, window: Window) -> Nanos {
         let overtime = if self.settings.batch.is_some() { 0 } else { nanos(self.settings.overtime) };
         window.end.saturating_add(overtime)
@@ -252,12 +253,12 @@ impl Run<'_> {
         window.end.saturating_add(nanos(self.settings.drain))
     }
 
-    /// Messages that may yet be sent.
+    /// Messages that may still be sent.
     fn left(&self) -> u64 {
         self.settings.count.map_or(u64::MAX, |count| count.get().saturating_sub(self.report.sent))
     }
 
-    /// Counts a message that the kernel has taken, of so many bytes.
+    /// Counts a message of this many bytes that the kernel has accepted.
     fn count(&mut self, intended: Nanos, at: Nanos, length: usize) {
         let report = &mut self.report;
         report.lateness.record(at - intended);
@@ -270,7 +271,7 @@ impl Run<'_> {
         report.sent_bytes += length as u64;
     }
 
-    /// Announces the end if asked to, and waits until the peer has taken everything.
+    /// Announces the end if requested, and waits until the peer has received everything.
     fn finish(&mut self, window: Window) {
         let deadline = self.drained(window).min(now().saturating_add(nanos(self.settings.drain)));
         if self.settings.announce && self.report.partial_bytes == 0 {
@@ -282,12 +283,13 @@ impl Run<'_> {
         if let Some(quic) = self.channel.quic() {
             (self.report.lost_packets, self.report.left_behind) = (quic.lost_packets, quic.left_behind);
             self.report.acknowledged = quic.acknowledged;
-            // They leave in their order, announcements after them.
+            // They leave in order, the announcements last.
             self.report.never_left = quic.have_left.map_or(0, |left| self.report.sent.saturating_sub(left));
         }
     }
 
-    /// Makes room for the times of messages, so that none is allocated while sending. How many others make is not known.
+    /// Reserves room for the times of messages, so that none is allocated while sending. The number of external ones is
+    /// unknown.
     fn reserve(&mut self, ours: bool) {
         let settings = &self.settings;
         let expected = (nanos(settings.duration) / nanos(settings.interval).max(1) + 2).min(self.left());
@@ -296,17 +298,17 @@ impl Run<'_> {
     }
 }
 
-/// Messages that are due in a time, at an interval of whole nanoseconds. That of a rate may be rounded down: what is due
-/// at the very end by that alone is due only if it was `sent`.
+/// Messages due in a time, at an interval of whole nanoseconds. A rate's interval may be rounded down: a message that
+/// is due at the very end only because of that counts only if it was `sent`.
 fn due_within(time: Nanos, interval: Nanos, sent: u64) -> u64 {
     let due = time.div_ceil(interval);
     let last = due.saturating_sub(1);
     let rest = time - last * interval;
-    // Rounding has made it early by less than 1 ns for each message before it; what fits in wholly is not rounded.
+    // Rounding made it early by less than 1 ns per message before it; one that fits completely is not rounded.
     if rest < interval && rest < last { last.max(sent.min(due)) } else { due }
 }
 
-/// Lets the receiver end whatever happens to the sender.
+/// Lets the receiver end, whatever happens to the sender.
 struct CloseOnDrop<'a>(&'a Exchange);
 
 impl Drop for CloseOnDrop<'_> {

@@ -1,4 +1,4 @@
-//! The sockets of senders, with what they are asked for.
+//! The sockets of senders, with their options.
 
 use socket2::{Domain, Socket, Type};
 use weir_dgram::Options;
@@ -6,7 +6,7 @@ use weir_dgram::Options;
 use crate::error::{cannot_bind, cannot_set};
 use crate::{SenderSettings, TrafficError, Transport, congestion};
 
-/// Connected to where it sends.
+/// A socket that is connected to its destination.
 pub(crate) fn datagram_socket(settings: &SenderSettings) -> Result<weir_dgram::Socket, TrafficError> {
     let multicast = settings.to.ip().is_multicast();
     let interface = settings.interface.clone();
@@ -51,7 +51,7 @@ pub(super) fn stream_socket(settings: &SenderSettings) -> Result<Socket, Traffic
     let nodelay = settings.nodelay;
     socket.set_tcp_nodelay(nodelay).map_err(cannot_set("TCP_NODELAY", &nodelay))?;
     if let Some(address) = settings.from {
-        // A port that was used a minute ago may be used again.
+        // A recently used port may be used again.
         socket.set_reuse_address(true).map_err(cannot_set("SO_REUSEADDR", &1))?;
         socket.bind(&address.into()).map_err(cannot_bind(address))?;
     }

@@ -204,7 +204,7 @@ fn errors_say_what_to_do() {
     let settings = sender(Transport::Tcp, taken);
     assert_eq!(
         open(SenderSettings { payload_bytes: 39, ..settings.clone() }),
-        "payload of 39B: a message over tcp has between 40B and 4294967295B"
+        "payload of 39B: a message over tcp has 40B to 4294967295B"
     );
     let message = open(SenderSettings { congestion: Some("fastest".into()), ..settings });
     let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();

@@ -92,5 +92,5 @@ fn a_queue_that_does_not_drain_ends_with_the_drain() {
     assert!(row.count("delivered") < row.count("sent") / 2, "{row:?}");
     assert!(row.count("host_drops") > 0, "those behind the drain found no receiver: {row:?}");
     let remarks = record["remarks"].to_string();
-    assert!(remarks.contains("packets were still under way when the counters were read"), "{remarks}");
+    assert!(remarks.contains("packets were still in flight when the counters were read"), "{remarks}");
 }

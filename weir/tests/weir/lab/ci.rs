@@ -87,7 +87,10 @@ fn every_column_that_the_lab_writes_is_known() {
         match compared.status {
             // A single run says too little: no all-clear.
             Some(1) => {
-                assert!(said.ends_with(" valid pairs of repeats, 3 are needed (--repeat)"), "{column}: {compared:?}");
+                assert!(
+                    said.ends_with(" valid pairs of repeats, but 3 are needed (--repeat)"),
+                    "{column}: {compared:?}"
+                );
             }
             status => {
                 assert_eq!(status, Some(2), "{column}: {compared:?}");
@@ -109,5 +112,5 @@ fn a_column_of_another_version_is_refused_in_one_line() {
     let dir = run.dir.to_str().unwrap();
     let refused = Ended::of(&mut weir(&["lab", "compare", dir, dir, "--column", "share_lost"]));
     assert_eq!((refused.status, refused.stderr.lines().count()), (Some(2), 1), "{refused:?}");
-    assert!(refused.stderr.contains("column `share_lost` is of another version of weir"), "{refused:?}");
+    assert!(refused.stderr.contains("column `share_lost` is from another version of Weir"), "{refused:?}");
 }

@@ -24,7 +24,7 @@ fn ctrl_c_leaves_a_valid_partial_result() {
     let run = Run { dir, ended: run.wait() }.good();
     assert_eq!(run.manifest()["interrupted"], true);
     let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = "The run was interrupted: 2 of 4 cells are here, 2 of them stopped in their middle;";
+    let line = "The run was interrupted: 2 of 4 cells ran, 2 of them not to their end;";
     assert!(said.contains(line), "{}", run.stdout);
     let rows = run.rows();
     assert_eq!(rows.iter().map(|row| row.text("cell")).collect::<Vec<_>>(), ["0%/udp", "0%/tcp"]);
@@ -35,7 +35,7 @@ fn ctrl_c_leaves_a_valid_partial_result() {
         if row.number("duration_s") < 6.0 {
             let record = run.record(row.text("cell"));
             let why = record["disturbed"]["rate"].as_str().unwrap_or_default();
-            assert!(why.contains("of 60 s: too short to tell") && row.text("valid") == "false", "{record}");
+            assert!(why.contains("of 60 s: too short to judge") && row.text("valid") == "false", "{record}");
         }
     }
     assert!(fs::read_to_string(run.dir.join("report.html")).unwrap().contains("interrupted"));
@@ -87,7 +87,7 @@ fn a_second_signal_says_what_to_do_with_what_is_left() {
     let Ended { status, stderr, .. } = run.wait();
     let report = format!("weir lab report {}", dir.display());
     assert_eq!(status, Some(130), "{stderr}");
-    assert_eq!(stderr, format!("weir: ended without a report: `{report}` renders what was measured\n"));
+    assert_eq!(stderr, format!("weir: ended without a report. `{report}` creates it.\n"));
     let rendered = Ended::of(&mut weir(&["lab", "report", dir.to_str().unwrap()]));
     assert_eq!((rendered.status, &*rendered.stderr), (Some(0), ""));
     family.await_end();

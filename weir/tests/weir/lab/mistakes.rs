@@ -25,7 +25,7 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         (
             "[path]",
             "[hosts.\"a\\u001bb\"]\naddresses = [\"10.0.0.9/24\"]\n[links.odd]\nends = [\"a\\u001bb\", \"s1\"]\n[path]",
-            "hosts.a\\u{1b}b: a name is not empty, and has no slashes and control",
+            "hosts.a\\u{1b}b: a name must not be empty or have slashes or control",
         ),
         (
             "y = \"delay_mean_us\"",
@@ -37,7 +37,7 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         (
             "[\"udp\", \"tcp\"]",
             "[]",
-            "mistake.toml:{line}: axes: traffic.transport: it is empty (give it at least one value, or remove it)",
+            "mistake.toml:{line}: axes: traffic.transport: it is empty. Give it a value, or remove it.",
         ),
         (
             "to = \"20%\", step = \"1%\"",
@@ -47,12 +47,12 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         (
             "to = \"receiver\"",
             "to = \"reciever\"",
-            "traffic.to: there is no host, router or switch `reciever` (there are receiver, sender, s1)",
+            "traffic.to: no host, router or switch `reciever` (there are receiver, sender, s1)",
         ),
         (
             "[path]",
             "[switches.s2]\n[links.third]\nends = [\"s1\", \"s2\"]\n[links.fourth]\nends = [\"s2\", \"s1\"]\n[path]",
-            "closes a loop, and switches run no spanning tree: remove a link of the loop",
+            "closes a loop, and switches run no spanning tree. Remove a link of the loop.",
         ),
         ("payload = \"1000B\"", "payload = \"1000\"", "`1000`: a size needs a unit, e.g. \"1000B\""),
         ("[axes]", "[axes", "mistake.toml:{line}: "),
@@ -64,12 +64,12 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         (
             "at_most = 1.25\n",
             "at_most = 1.25\nconfidence = 1.5\n",
-            "mistake.toml:{line}: claim `UDP's mean delay stays at 160 us whatever the loss.`: confidence = 1.5: give a number",
+            "mistake.toml:{line}: claim `UDP's mean delay stays at 160 us whatever the loss.`: confidence = 1.5: must be",
         ),
         (
             "name = \"delay-max\"",
             "name = \"delay-mean\"",
-            "chart delay-mean: another chart has this name, and so its file: give it another",
+            "chart delay-mean: another chart has this name. Choose another.",
         ),
     ];
     for (from, to, message) in cases {
@@ -98,7 +98,7 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
     let cases: [(&[&str], &str); 7] = [
         (
             &["telemetri"],
-            "no scenario `telemetri`: there are bbr, bufferbloat, burst, collectors, matrix, monitor, multicast, payload, protect, quic, sflow, sine, telemetry, or give the path of a file (./telemetri.toml)",
+            "no scenario `telemetri`: there are bbr, bufferbloat, burst, collectors, matrix, monitor, multicast, payload, protect, quic, sflow, sine, telemetry, or write the path of a file (./telemetri.toml)",
         ),
         (&[missing], "missing.toml: no such file"),
         (&[binary.to_str().unwrap()], "binary.toml: stream did not contain valid UTF-8"),
@@ -119,7 +119,7 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
         assert_eq!((check.status, &check.stderr), (Some(2), &ended.stderr));
     }
     let flag = Ended::of(&mut weir(&["lab", "run", "telemetry", "--set", "path.loss"]));
-    assert!(flag.status == Some(2) && flag.stderr.contains("expected KEY=VALUE"), "{flag:?}");
+    assert!(flag.status == Some(2) && flag.stderr.contains("write KEY=VALUE"), "{flag:?}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_result_is_not_overwritten() {
     let first = lab.run("telemetry", "result", &set).good();
     let kept = fs::read(first.dir.join("cells.jsonl")).unwrap();
     let second = Ended::of(&mut lab.command("telemetry", &first.dir, &set));
-    assert!(line(&second, 2).contains("holds a result already: choose another directory with --out"));
+    assert!(line(&second, 2).contains("already has a result. Choose another directory with --out"));
     assert_eq!(fs::read(first.dir.join("cells.jsonl")).unwrap(), kept);
     let out = lab.path("file");
     fs::write(&out, "").unwrap();
@@ -223,7 +223,7 @@ fn a_full_disk_keeps_what_was_measured() {
     let ended = Ended::of(Command::new("unshare").args(["-Urm", "sh", "-c", &script]).current_dir(lab.dir.path()));
     let line = line(&ended, 1);
     assert!(line.contains("append to small/result/cells.jsonl: No space left on device"), "{line}");
-    assert!(line.contains("(what was written before is kept; ") && line.contains("`weir lab resume`"), "{line}");
+    assert!(line.contains("Earlier results are kept: ") && line.contains("`weir lab resume`"), "{line}");
     assert_eq!(line.matches("No space").count(), 1, "{line}");
     // With room again it renders.
     let kept = lab.path("kept");
@@ -289,13 +289,13 @@ fn traffic_that_nothing_could_send_is_a_line_and_status_2() {
     let trace = format!("links.core.forward.trace={}", lab.path("bad.trace").display());
     let cases: [(&[&str], &str); 9] = [
         (&[&trace], "line 3: \"x\""),
-        (&["traffic.engine=iperf3", "traffic.mode=messages"], "traffic.engine: iperf3 sends in bulk only"),
+        (&["traffic.engine=iperf3", "traffic.mode=messages"], "traffic.engine: iperf3 sends only in bulk"),
         (&["traffic.engine=iperf3", "traffic.transport=quic"], "traffic.engine: iperf3 speaks tcp and udp, not quic"),
         (&["traffic.engine=iperf3", "run.duration=1500ms"], "whole"),
         (&["traffic.transport=udp"], "traffic.rate: bulk over udp needs a rate, e.g. \"500mbit\""),
         (&["traffic.rate=1mbit"], "traffic.rate: only messages, and bulk over udp, are paced"),
-        (&["traffic.transport=quic-datagram"], "traffic.transport: quic-datagram carries messages only"),
-        (&["traffic.streams=0"], "traffic.streams: at least 1"),
+        (&["traffic.transport=quic-datagram"], "traffic.transport: quic-datagram carries only messages"),
+        (&["traffic.streams=0"], "traffic.streams: must be at least 1"),
         (&["links.access.forward.loss=[]"], "links.access.forward.loss=[]: "),
     ];
     for (set, message) in cases {
@@ -312,7 +312,7 @@ fn a_missing_iperf3_is_told_with_its_package() {
     let lab = Lab::new();
     let mut command = lab.command("matrix", &lab.path("out"), &["traffic.engine=iperf3"]);
     let ended = Ended::of(command.env("PATH", lab.dir.path()));
-    assert!(line(&ended, 1).starts_with("iperf3: not found in PATH (install the package iperf3, "), "{ended:?}");
+    assert!(line(&ended, 1).starts_with("iperf3: not found in PATH. Install it (apt-get install iperf3)"), "{ended:?}");
     assert!(!lab.path("out").exists(), "no result directory is begun");
 }
 

@@ -45,7 +45,7 @@ fn mixed_speeds_lose_in_the_queue_before_the_slow_leg() {
     assert_eq!(full["count"], slow.count("queue_drops"));
     let said = record["remarks"].as_array().unwrap().iter().any(|remark| {
         let remark = remark.as_str().unwrap();
-        remark.contains("lost in the queue of link `to-one`") && remark.contains("100 Mbit/s")
+        remark.contains("dropped in the queue of link `to-one`") && remark.contains("100 Mbit/s")
     });
     assert!(said, "{}", record["remarks"]);
 }

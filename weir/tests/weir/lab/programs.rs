@@ -65,7 +65,7 @@ course = { value = "both.lines.n" }
     assert_eq!((row.text("absent"), row.text("course"), row.text("valid")), ("", "", "true"), "{row:?}");
     // What programs send is not measured.
     assert!(["sent", "delivered", "msgs_per_s", "mbit_per_s"].iter().all(|name| row.text(name).is_empty()), "{row:?}");
-    let why = "column `absent` is empty: `nothing` is no number in what server on b reported";
+    let why = "column `absent` is empty: `nothing` is not a number in what server on b reported";
     let remarks = run.record("single")["remarks"].clone();
     let says_why = |remark: &serde_json::Value| remark.as_str().is_some_and(|remark| remark.starts_with(why));
     assert!(remarks.as_array().unwrap().iter().any(says_why), "{remarks}");
@@ -132,18 +132,18 @@ fn mistakes_name_file_line_and_key() {
     for (rest, message) in [
         (
             format!("{program}[columns]\nx.value = \"link.wier.forward.frames\"\n"),
-            "columns.x.value: link.wier.forward.frames: there is no link `wier`, did you mean `wire`?",
+            "columns.x.value: link.wier.forward.frames: no link `wier`, did you mean `wire`?",
         ),
         (
             format!("{program}[columns]\nx.value = \"link.wire.forward.frame\"\n"),
-            "there is no field `frame`, did you mean `frames`?",
+            "no field `frame`, did you mean `frames`?",
         ),
         (
             format!("{program}[columns]\nx.value = \"run.duration\"\n"),
-            "there is no field `duration`, did you mean `duration_s`?",
+            "no field `duration`, did you mean `duration_s`?",
         ),
-        (format!("{program}[columns]\nx.value = \"host.c.udp.InErrors\"\n"), "there is no host `c`"),
-        (format!("{program}[columns]\nx.value = \"q.n\"\n"), "columns.x.value: q.n: there is no program `q`"),
+        (format!("{program}[columns]\nx.value = \"host.c.udp.InErrors\"\n"), "no host `c`"),
+        (format!("{program}[columns]\nx.value = \"q.n\"\n"), "columns.x.value: q.n: no program `q`"),
         (format!("{program}[columns]\nx.value = \"1 +\"\n"), "columns.x.value: a value is missing at the end"),
         (format!("{program}[columns]\nsent.value = \"1\"\n"), "columns.sent: there is a column of this name"),
         (
@@ -155,24 +155,21 @@ fn mistakes_name_file_line_and_key() {
             "programs[0].start: `end`: write before, window, or a time after the start",
         ),
         (format!("{program}kill = \"x\"\n"), "programs[0].kill: `x`: write never, or a time after the start"),
-        (format!("{program}start = \"8s\"\n"), "programs[0].start: 8s is beyond the window of the cell, 600ms"),
-        (format!("{program}stop = \"8s\"\n"), "programs[0].stop: 8s is beyond the window and drain of the cell, 700ms"),
+        (format!("{program}start = \"8s\"\n"), "programs[0].start: 8s is after the window of the cell, 600ms"),
+        (format!("{program}stop = \"8s\"\n"), "programs[0].stop: 8s is after the window and drain of the cell, 700ms"),
         (
             format!("{program}[columns]\nx.value = \"host.b.udp.InErors\"\n"),
-            "there is no counter `InErors`, did you mean `InErrors`?",
+            "no counter `InErors`, did you mean `InErrors`?",
         ),
         (format!("{program}ready = \"maybe\"\n"), "`maybe`: write READY, none, or a port, e.g. \"port 6343\""),
-        (
-            format!("{program}stdin = \"{{wrod}}\"\n"),
-            "programs[0]: there is no {wrod} in [parameters], did you mean `word`?",
-        ),
+        (format!("{program}stdin = \"{{wrod}}\"\n"), "programs[0]: no {wrod} in [parameters], did you mean `word`?"),
         (
             format!("{program}poll = {{ every = \"1s\", get = \"ftp://x\" }}\n"),
-            "programs[0].poll: every: longer than 0",
+            "programs[0].poll: `every` must be above 0",
         ),
-        (program.replace("\"a\"", "\"c\""), "programs[0].host: there is no"),
-        (program.replace("\"p\"", "\"link\""), "programs[0].name: \"link\": letters, digits and _"),
-        (program.repeat(2), "programs[1].name: there is a program `p` already"),
+        (program.replace("\"a\"", "\"c\""), "programs[0].host: no"),
+        (program.replace("\"p\"", "\"link\""), "programs[0].name: \"link\": use letters, digits and _"),
+        (program.repeat(2), "programs[1].name: there already is a program `p`"),
         (String::new(), "traffic.mode: \"programs\" needs [[programs]]"),
     ] {
         let file = scenario(&lab, &rest);

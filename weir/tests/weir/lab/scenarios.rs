@@ -22,16 +22,16 @@ fn a_scenario_that_ships_becomes_ones_own() {
     let shipped = fs::read_to_string(SHIPPED).unwrap();
     assert_eq!(good(dir, &["show", "telemetry"]), shipped);
     let said = good(dir, &["init", "telemetry"]);
-    assert_eq!(said, "telemetry.toml: edit it, then `weir lab run telemetry.toml`\n");
+    assert_eq!(said, "telemetry.toml: edit it, then run `weir lab run telemetry.toml`\n");
     assert_eq!(fs::read_to_string(dir.join("telemetry.toml")).unwrap(), shipped);
     // What it says can be done, also where a name alone would be that of a scenario that ships.
-    assert!(good(dir, &["init", "telemetry", "--out", "mine"]).ends_with("then `weir lab run ./mine`\n"));
+    assert!(good(dir, &["init", "telemetry", "--out", "mine"]).ends_with("then run `weir lab run ./mine`\n"));
     assert!(good(dir, &["check", "./mine"]).contains("\nname = \"telemetry\"\n"));
 
     fs::write(dir.join("telemetry.toml"), "# mine\n").unwrap();
     let again = lab(dir, &["init", "telemetry"]);
     assert_eq!(again.status, Some(2));
-    assert_eq!(again.stderr, "weir: telemetry.toml: is there already: name another with --out\n");
+    assert_eq!(again.stderr, "weir: telemetry.toml: already exists. Choose another file with --out.\n");
     assert_eq!(fs::read_to_string(dir.join("telemetry.toml")).unwrap(), "# mine\n");
     for command in ["init", "show"] {
         let missing = lab(dir, &[command, "telemetri"]);

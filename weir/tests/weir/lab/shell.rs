@@ -24,7 +24,7 @@ fn a_program_runs_on_its_host() {
         (Some(1), "weir: run /no-such-program: no such file or directory\n")
     );
     let nowhere = family.shell(&[&scenario, "nobody", "true"]);
-    let expected = "weir: there is no host, router or switch `nobody` (there are receiver, sender, s1)\n";
+    let expected = "weir: no host, router or switch `nobody` (there are receiver, sender, s1)\n";
     assert_eq!((nowhere.status, &*nowhere.stderr), (Some(2), expected));
     family.await_end();
 }
@@ -42,9 +42,9 @@ fn a_second_shell_joins_the_first() {
     assert_eq!(keepers.len(), 1, "{keepers:?}");
 
     let other = family.shell(&["--set", "path.loss=20%", &scenario, "sender", "true"]);
-    let expected = "(without --set), or leave the shells that use it first\n";
+    let expected = "(without --set), or leave its shells first.\n";
     assert!(
-        other.stderr.contains("its network is up with other settings: give the same (without --set)"),
+        other.stderr.contains("its network is up with other settings. Use the same (without --set)"),
         "{}",
         other.stderr
     );
@@ -167,7 +167,7 @@ fn links_of_a_shell_change_by_plan_and_by_hand() {
     // Steps have begun, whenever the sender gets to send.
     assert!(ledger()["steps_from_s"].as_f64().is_some());
     let begun = say(&["steps", "start", scenario]);
-    assert!(begun.starts_with("steps and traces begin, ") && !begun.contains("no link"), "{begun}");
+    assert!(begun.starts_with("steps and traces start, ") && !begun.contains("no link"), "{begun}");
     stream("3");
     let by_plan = lost();
     // 100 are due while everything is lost. Python's start may take some of the time, and what a machine that stood still
@@ -187,12 +187,12 @@ fn links_of_a_shell_change_by_plan_and_by_hand() {
     assert_eq!(ledger["set"], serde_json::json!([["links.wire.forward.loss", "0%"]]), "what holds now");
 
     for (set, message) in [
-        ("traffic.port=7", "`traffic.port` stays while the network is up"),
-        ("links.wire.mtu=9000", "`links.wire.mtu` stays while the network is up"),
-        ("links.wire.mtu=100", "`links.wire.mtu` stays while the network is up"),
+        ("traffic.port=7", "`traffic.port` cannot change while the network is up"),
+        ("links.wire.mtu=9000", "`links.wire.mtu` cannot change while the network is up"),
+        ("links.wire.mtu=100", "`links.wire.mtu` cannot change while the network is up"),
         ("links.wire.forward.lsos=5%", "unknown key `lsos`, did you mean `loss`?"),
         ("links.wire.forward.loss=105%", "a share is between 0% and 100%"),
-        ("links.wire.forward.loss=1%,2%", "give each key one value"),
+        ("links.wire.forward.loss=1%,2%", "Give each key one value"),
     ] {
         // What stands in front of a mistake does not hold either.
         let before = "links.wire.forward.delay=3ms";

@@ -1,6 +1,6 @@
-//! Cuts super-packets into runs of adjacent segments, and single packets out of them: pure functions of a buffer.
+//! Cuts super-packets into runs of adjacent segments, and into single packets: pure functions of a buffer.
 //!
-//! Fixed up as the kernel's own segmentation does it (net/ipv4/af_inet.c inet_gso_segment, tcp_offload.c, udp_offload.c):
+//! Fixed up like the kernel's own segmentation (net/ipv4/af_inet.c inet_gso_segment, tcp_offload.c, udp_offload.c):
 //! IPv4 total length, identification (plus the segment's index) and header checksum; IPv6 payload length; UDP length;
 //! TCP sequence number, PSH and FIN on the last segment only, CWR on the first only; and the checksum of the
 //! pseudo-header, which counts the length.
@@ -15,12 +15,12 @@ use crate::model::Alterations;
 pub(super) struct Run {
     /// Index of the first.
     pub(super) first: u32,
-    /// How many, at least 1.
+    /// Their number, at least 1.
     pub(super) count: u32,
 }
 
-/// Writes the headers of `run`, the virtio header included, to `out`; returns their length. The payload that belongs
-/// behind them is `layout.payload_of(run.first, run.count)`, unchanged.
+/// Writes the headers of `run`, the virtio header included, to `out`; returns their length. The payload that follows
+/// them is `layout.payload_of(run.first, run.count)`, unchanged.
 pub(super) fn headers(buffer: &[u8], layout: &Layout, run: Run, out: &mut [u8; MAX_HEADERS]) -> usize {
     let length = usize::from(layout.payload);
     let headers = &mut out[..length];
@@ -52,8 +52,8 @@ pub(super) fn headers(buffer: &[u8], layout: &Layout, run: Run, out: &mut [u8; M
     length
 }
 
-/// Writes one packet of the frame to `out`, complete and with nothing left to do for hardware, its checksum finished;
-/// returns its length, or `None` if `out` is too small. `index` is 0 for a frame that is one packet.
+/// Writes one packet of the frame to `out`, complete and with its checksum finished; returns its length. `None`: `out`
+/// is too small. `index` is 0 for a frame that is one packet.
 pub(super) fn packet(buffer: &[u8], layout: &Layout, index: u32, out: &mut [u8]) -> Option<usize> {
     let length = if layout.segment == 0 {
         let frame = buffer.get(..layout.end as usize)?;
@@ -74,7 +74,7 @@ pub(super) fn packet(buffer: &[u8], layout: &Layout, index: u32, out: &mut [u8])
     Some(length)
 }
 
-/// Alters a complete packet, but not one that ends before its transport header.
+/// Alters a complete packet, unless it ends before its transport header.
 pub(super) fn alter(packet: &mut [u8], layout: &Layout, alterations: &Alterations<Option<u64>>) {
     if let Some((headers, body)) = packet.split_at_mut_checked(usize::from(layout.transport)) {
         alterations.apply(&mut headers[IP..], body);
@@ -122,7 +122,7 @@ fn fix_up_checksum(headers: &mut [u8], layout: &Layout, old_length: u16, new_len
     field.copy_from_slice(&(!sum.finish()).to_be_bytes());
 }
 
-/// Does what hardware would do with `NEEDS_CHECKSUM`, and withdraws the request.
+/// Does the work of hardware for `NEEDS_CHECKSUM`, and clears the flag.
 fn finish_checksum(packet: &mut [u8]) {
     let Some(vnet) = VnetHeader::read(packet) else { return };
     packet[..VNET].fill(0);

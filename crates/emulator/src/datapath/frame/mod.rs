@@ -1,7 +1,7 @@
-//! What a received frame is: pure parsing of the virtio header, Ethernet and IP on checked slices.
+//! Parses received frames: pure parsing of the virtio header, Ethernet and IP on checked slices.
 //!
-//! A *buffer* is what the data path keeps of a frame: the 10 bytes of `struct virtio_net_hdr` (linux/virtio_net.h, in
-//! the machine's byte order; all zero where the path has none), then the Ethernet frame. All offsets count from there.
+//! A *buffer* is a frame in the data path: the 10 bytes of `struct virtio_net_hdr` (linux/virtio_net.h, in the
+//! machine's byte order; all zero if the path has none), then the Ethernet frame. All offsets count from there.
 
 use weir_wire::ip::{Headers, ICMPV6, IGMP, TCP, UDP};
 
@@ -11,20 +11,19 @@ use crate::model::FlowTuple;
 pub(super) const VNET: usize = 10;
 /// Where the IP header starts.
 pub(super) const IP: usize = VNET + 14;
-/// Longest headers (virtio to transport) a super-packet may have. The longest known: IPv4 and TCP, both with full
-/// options, take 144.
+/// Max headers (virtio to transport) of a super-packet. The longest known, IPv4 and TCP with full options, take 144.
 pub(super) const MAX_HEADERS: usize = 256;
 
-/// A frame, understood as far as the emulator needs.
+/// A frame, parsed as far as the emulator needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Whose packets these are.
+    /// The owner of its packets.
     pub(super) content: Content,
     /// Where its parts are.
     pub(super) layout: Layout,
 }
 
-/// What the model must know about a frame.
+/// The model's view of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// ARP, ND, IGMP, MLD, or not IP at all.
@@ -36,13 +35,13 @@ pub(super) enum Content {
 /// Where the parts of a frame are, in bytes from the start of its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// End of the IP packet; behind it there may be padding.
+    /// End of the IP packet; padding may follow.
     pub(super) end: u32,
-    /// First byte behind the IP header and, if they could be parsed, the extension headers.
+    /// First byte after the IP header and, if they could be parsed, the extension headers.
     pub(super) transport: u16,
     /// First byte of a super-packet's payload. Meaningless for one packet.
     pub(super) payload: u16,
-    /// Payload bytes of each segment of a super-packet but its last; 0: the frame is one packet.
+    /// Payload bytes of each segment of a super-packet except the last; 0: the frame is one packet.
     pub(super) segment: u16,
     /// IPv4 or IPv6, if any.
     pub(super) version: u8,
@@ -74,7 +73,7 @@ impl Layout {
         (payload.end - payload.start) as u32 + count * self.headers()
     }
 
-    /// Where the payload of `count` segments from `first` is.
+    /// The payload of `count` segments from `first`.
     pub(super) fn payload_of(&self, first: u32, count: u32) -> std::ops::Range<usize> {
         let (end, size) = (self.end, u32::from(self.segment));
         let at = |index: u32| (u32::from(self.payload) + index * size).min(end) as usize;
@@ -87,7 +86,7 @@ impl Layout {
     }
 }
 
-/// A frame that cannot be told apart into packets.
+/// A frame that cannot be split into packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -96,7 +95,7 @@ pub(super) struct Malformed;
 pub(super) struct VnetHeader {
     pub(super) flags: u8,
     pub(super) gso_type: u8,
-    /// A hint how much the kernel should hold in one piece; at least the headers.
+    /// A hint how much the kernel should keep in one piece; at least the headers.
     pub(super) header_length: u16,
     pub(super) gso_size: u16,
     /// From the start of the Ethernet frame.

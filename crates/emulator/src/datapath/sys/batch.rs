@@ -11,13 +11,13 @@ use libc::{c_int, iovec, mmsghdr};
 use super::socket::check;
 use crate::datapath::pool::Slot;
 
-/// Most frames in one call.
+/// Max frames per call.
 pub(in crate::datapath) const MAX_BATCH: usize = 64;
 
-/// A frame that was received, but for its bytes.
+/// A received frame, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::datapath) struct Message {
-    /// Bytes in the slot, the margin not included.
+    /// Bytes in the slot, without the margin.
     pub(in crate::datapath) length: usize,
     /// Whether the frame was longer than the slot.
     pub(in crate::datapath) truncated: bool,
@@ -25,18 +25,18 @@ pub(in crate::datapath) struct Message {
     pub(in crate::datapath) stamp: Option<u64>,
 }
 
-/// Receives frames into slots of its own, which can be exchanged for others.
+/// Receives frames into its own slots, which can be exchanged for others.
 pub(in crate::datapath) struct ReceiveBatch {
     headers: Vec<mmsghdr>,
     iovecs: Vec<iovec>,
     control: Vec<Control>,
     slots: Vec<Slot>,
-    /// Headers below this index were used since they were last made ready.
+    /// Headers below this index were used since they were last prepared.
     used: usize,
 }
 
 impl ReceiveBatch {
-    /// Receives as many frames in a call as there are `slots`, which must have no other holder.
+    /// Receives one frame per slot in a call; `slots` must have no other holder.
     pub(in crate::datapath) fn new(slots: Vec<Slot>) -> Self {
         // SAFETY: mmsghdr and iovec are plain data, for which all-zero bytes are valid.
         let (header, vector): (mmsghdr, iovec) = unsafe { (mem::zeroed(), mem::zeroed()) };
@@ -50,7 +50,7 @@ impl ReceiveBatch {
         }
     }
 
-    /// Receives what is there; returns how many frames.
+    /// Receives the waiting frames; returns their number.
     pub(in crate::datapath) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         self.make_ready();
         let count = self.headers.len() as u32;
@@ -72,7 +72,7 @@ impl ReceiveBatch {
         received.map(|n| n as usize)
     }
 
-    /// The frame at `index`, as the last call received it.
+    /// The frame at `index` from the last call.
     pub(in crate::datapath) fn message(&self, index: usize) -> Message {
         let header = &self.headers[index];
         Message {
@@ -87,13 +87,13 @@ impl ReceiveBatch {
         &self.slots[index]
     }
 
-    /// Takes the slot at `index` and puts a `fresh` one, without other holders, in its place.
+    /// Takes the slot at `index` and replaces it by a `fresh` one, without other holders.
     pub(in crate::datapath) fn exchange(&mut self, index: usize, fresh: Slot) -> Slot {
         debug_assert!(index < self.used, "only a slot that was received into is made ready again");
         mem::replace(&mut self.slots[index], fresh)
     }
 
-    /// Points the used headers at their slots again and resets what the kernel wrote into them.
+    /// Points the used headers at their slots again and resets the fields that the kernel wrote.
     fn make_ready(&mut self) {
         for index in 0..self.used {
             let slot = Rc::get_mut(&mut self.slots[index]).map_or(&mut [][..], |slot| &mut slot[..]);
@@ -110,11 +110,11 @@ impl ReceiveBatch {
     }
 }
 
-/// Sends frames, each made of one or two pieces, as far as the kernel takes them; returns how many it took. At most
-/// [`MAX_BATCH`] are tried.
+/// Sends frames of one or two pieces each, as far as the kernel accepts them; returns how many. At most [`MAX_BATCH`]
+/// are tried.
 ///
 /// # Errors
-/// Nothing was taken, and why the first was not.
+/// No frame was accepted: the error of the first one.
 pub(in crate::datapath) fn send(socket: BorrowedFd<'_>, frames: &[[IoSlice<'_>; 2]]) -> io::Result<usize> {
     // SAFETY: mmsghdr is plain data, for which all-zero bytes are valid.
     let mut headers: [mmsghdr; MAX_BATCH] = unsafe { mem::zeroed() };
@@ -137,7 +137,7 @@ pub(in crate::datapath) fn send(socket: BorrowedFd<'_>, frames: &[[IoSlice<'_>; 
 /// Room for one `SCM_TIMESTAMPNS` (a cmsghdr and a timespec).
 const CONTROL: usize = 32;
 
-/// A control buffer, aligned as cmsg(3) wants it.
+/// A control buffer, aligned as cmsg(3) requires.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, c_void, socklen_t};
 
-/// A packet socket that is bound to nothing and therefore receives nothing yet.
+/// An unbound packet socket, which receives nothing yet.
 pub(in crate::datapath) fn create() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes no pointers. Protocol 0: nothing is received before `bind`.
@@ -15,7 +15,7 @@ pub(in crate::datapath) fn create() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Receives every protocol on the interface from here on.
+/// Receives all protocols on the interface from here on.
 pub(in crate::datapath) fn bind(socket: BorrowedFd<'_>, ifindex: u32) -> io::Result<()> {
     let ifindex = c_int::try_from(ifindex).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
     // SAFETY: sockaddr_ll is plain data, for which all-zero bytes are valid.
@@ -34,13 +34,13 @@ pub(in crate::datapath) fn set_packet_option(socket: BorrowedFd<'_>, option: c_i
     set(socket, libc::SOL_PACKET, option, value)
 }
 
-/// Asks for the kernel's arrival stamp (CLOCK_REALTIME) with every frame.
+/// Requests the kernel's arrival stamp (CLOCK_REALTIME) with every frame.
 pub(in crate::datapath) fn stamp_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
-/// Grows the receive and send buffers towards `bytes`; returns the receive buffer's size. The privileged option is
-/// tried first, then the one that `net.core.rmem_max` caps.
+/// Grows the receive and send buffers towards `bytes`; returns the effective receive buffer. The privileged option is
+/// tried first, then the one that `net.core.rmem_max` limits.
 pub(in crate::datapath) fn grow_buffers(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
     let bytes = c_int::try_from(bytes / 2).unwrap_or(c_int::MAX / 2); // the kernel doubles it
     for (forced, capped) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
@@ -50,7 +50,7 @@ pub(in crate::datapath) fn grow_buffers(socket: BorrowedFd<'_>, bytes: usize) ->
     Ok(granted as usize)
 }
 
-/// What the socket met since the last call.
+/// The socket's counts since the last call.
 pub(in crate::datapath) fn take_statistics(socket: BorrowedFd<'_>) -> io::Result<PacketStatistics> {
     get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)
 }
@@ -59,13 +59,13 @@ pub(in crate::datapath) fn take_statistics(socket: BorrowedFd<'_>) -> io::Result
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::datapath) struct PacketStatistics {
-    /// Frames that came, those dropped included.
+    /// Received frames, including dropped ones.
     pub(in crate::datapath) packets: u32,
-    /// Frames dropped for want of buffer.
+    /// Frames dropped for lack of buffer.
     pub(in crate::datapath) drops: u32,
 }
 
-/// Types any bytes are a valid value of.
+/// Types for which any bytes are a valid value.
 trait Plain: Copy {}
 impl Plain for c_int {}
 impl Plain for PacketStatistics {}

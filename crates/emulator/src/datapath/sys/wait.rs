@@ -1,4 +1,4 @@
-//! Waiting to the nanosecond, and asking the scheduler to wake us soon.
+//! Waiting with nanosecond precision, and scheduler hints for early wake-ups.
 
 use std::io;
 use std::mem;
@@ -9,7 +9,7 @@ use libc::{c_int, c_long};
 
 use super::socket::check;
 
-/// What epoll tells about a descriptor: the number it was added with.
+/// An epoll event of a descriptor: the number it was added with.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(in crate::datapath) struct Event(libc::epoll_event);
@@ -22,7 +22,7 @@ impl Event {
     }
 }
 
-/// Waits for events, at most `timeout` ns (`None`: for ever); returns how many there are. epoll_pwait2(2), Linux 5.11.
+/// Waits for events, at most `timeout` ns (`None`: forever); returns their number. epoll_pwait2(2), Linux 5.11.
 pub(in crate::datapath) fn wait(
     epoll: BorrowedFd<'_>,
     events: &mut [Event],
@@ -52,15 +52,15 @@ pub(in crate::datapath) fn wait(
     }
 }
 
-/// Makes timers of the calling thread fire without the customary 50 us of slack. PR_SET_TIMERSLACK(2const).
+/// Makes timers of the calling thread fire without the default 50 us of slack. PR_SET_TIMERSLACK(2const).
 pub(in crate::datapath) fn drop_timer_slack() -> io::Result<()> {
     // SAFETY: takes no pointers.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) })?;
     Ok(())
 }
 
-/// Asks the fair scheduler for a short time slice for the calling thread: EEVDF then picks it sooner when it wakes up,
-/// and takes the processor from it sooner. Linux 6.12; ignored before. sched_setattr(2), needs no privilege.
+/// Requests a short time slice for the calling thread: EEVDF then selects it sooner when it wakes up, and preempts it
+/// sooner. Linux 6.12; ignored before. sched_setattr(2), needs no privilege.
 pub(in crate::datapath) fn shorten_slice(nanoseconds: u64) -> io::Result<()> {
     let attributes = SchedulingAttributes { runtime: nanoseconds, ..attributes()? };
     // SAFETY: the pointer describes `attributes`, whose size field tells its size; the kernel only reads it.
@@ -68,7 +68,7 @@ pub(in crate::datapath) fn shorten_slice(nanoseconds: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The calling thread's.
+/// The calling thread's attributes.
 fn attributes() -> io::Result<SchedulingAttributes> {
     // SAFETY: SchedulingAttributes is plain data, for which all-zero bytes are valid.
     let mut attributes: SchedulingAttributes = unsafe { mem::zeroed() };
@@ -131,7 +131,7 @@ mod tests {
     fn the_thread_has_what_was_asked_for_it() {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
-        let tells_slice = (numbers.next(), numbers.next()) >= (Some(6), Some(12));
+        let reports_slice = (numbers.next(), numbers.next()) >= (Some(6), Some(12));
         let thread = std::thread::spawn(move || {
             // SAFETY: takes no pointers.
             let slack = || unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
@@ -142,7 +142,7 @@ mod tests {
             shorten_slice(300_000).unwrap();
             let after = attributes().unwrap();
             assert_eq!((after.policy, after.nice), (before.policy, before.nice), "nothing else is changed");
-            assert_eq!(after.runtime, if tells_slice { 300_000 } else { before.runtime });
+            assert_eq!(after.runtime, if reports_slice { 300_000 } else { before.runtime });
         });
         thread.join().unwrap();
     }

@@ -1,13 +1,13 @@
-//! Capacity and the drop-tail queue before it: none, a token bucket or a trace, changing by a plan.
+//! The capacity and its drop-tail queue: none, a token bucket or a trace, changing by a plan.
 //!
-//! A packet's release is computed when it arrives. As the plan is known, that holds for packets that wait through a
-//! change, too: up to it they are served by what holds before, from then on by what holds after.
+//! A packet's release is computed at its arrival. As the plan is known, that includes packets that wait through a
+//! change: before it the old capacity serves them, after it the new one.
 //!
-//! - From one rate to another, the bucket keeps its tokens, as far as the new one holds them, or its debt in bits.
+//! - From one rate to another, the bucket keeps its tokens, up to the new size, or its debt in bits.
 //! - A bucket that follows a trace, or no limit, begins full.
 //! - Without a limit everything that waits leaves at once.
-//! - A trace counts its opportunities from time 0 of the plan, whenever it comes to hold; one that goes on is not
-//!   disturbed by a step. What an earlier trace has delivered of a packet need not be delivered again.
+//! - A trace counts its opportunities from time 0 of the plan, even if it starts later; a step does not disturb a trace
+//!   that continues. Bytes of a packet that an earlier trace has delivered count as delivered.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use super::{Impairments, Nanos, QueueLimit, Rate, Trace};
 /// Packets wait here for their turn.
 #[derive(Clone, Debug)]
 pub(super) struct Shaper {
-    /// What limits each phase.
+    /// The capacity of each phase.
     capacities: Arc<[Capacity]>,
-    /// What limits the packet accepted last, when its turn comes.
+    /// The capacity for the last accepted packet at its turn.
     server: Server,
-    /// When that is so.
+    /// The time of that.
     stay: Stay,
     /// Release of the packet accepted last.
     latest: Nanos,
-    /// Whether nothing limits the packets that arrive now.
+    /// Whether packets that arrive now are unlimited.
     open: bool,
     limit: QueueLimit,
-    /// Turn and size of what waits, in order, and of what left since the last arrival.
+    /// Turn and size of waiting packets, in order, and of those that left since the last arrival.
     waiting: VecDeque<(Nanos, u32)>,
     waiting_bytes: u64,
 }
 
-/// What waits for a shaper.
+/// The backlog of a shaper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// IP packets, the one being sent not included.
@@ -45,7 +45,7 @@ pub struct Waiting {
     pub bytes: u64,
 }
 
-/// What a phase of the plan lets through.
+/// The capacity of a phase of the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Capacity {
     Unlimited,
@@ -64,7 +64,7 @@ enum Server {
 /// When a packet is served.
 #[derive(Clone, Copy, Debug)]
 struct Service {
-    /// When its turn comes, and it no longer waits.
+    /// When its turn comes and it leaves the queue.
     begins: Nanos,
     /// When it is released.
     release: Nanos,
@@ -73,7 +73,7 @@ struct Service {
     after: After,
 }
 
-/// What to write down once the packet is let through.
+/// The state to store once the packet passes.
 #[derive(Clone, Copy, Debug)]
 enum After {
     Nothing,
@@ -82,7 +82,7 @@ enum After {
 }
 
 impl Capacity {
-    /// Of a phase. Settings with both, which `validate` refuses, count as a trace.
+    /// The capacity of a phase. Settings with both, which `validate` refuses, count as a trace.
     pub(super) fn of(impairments: &Impairments) -> Self {
         match (&impairments.trace, impairments.rate) {
             (Some(trace), _) => Capacity::Trace(Arc::clone(trace)),
@@ -93,7 +93,7 @@ impl Capacity {
 }
 
 impl Shaper {
-    /// The shaper of a plan whose phases have these capacities, before time 0; `None` if there is nothing to shape.
+    /// The shaper of a plan with these capacities, before time 0. `None`: there is nothing to shape.
     pub(super) fn new(capacities: Arc<[Capacity]>, limit: QueueLimit) -> Option<Self> {
         if capacities.iter().all(|capacity| *capacity == Capacity::Unlimited) {
             return None;
@@ -110,8 +110,8 @@ impl Shaper {
         })
     }
 
-    /// This shaper in the place of `old` from `now` on. What `old` let wait keeps its turn, and the first packet that is
-    /// this one's is served behind it.
+    /// Replaces `old` by this shaper from `now` on. Packets in `old` keep their turn, and the first packet of this one
+    /// is served after them.
     pub(super) fn in_place_of(mut self, old: Option<Shaper>, timetable: &Timetable, now: Nanos) -> Self {
         let stay = timetable.at(now);
         self.server = Server::new(&self.capacities[stay.phase], timetable.origin(&stay));
@@ -131,7 +131,7 @@ impl Shaper {
         Shaper { latest: old.latest, waiting: old.waiting, waiting_bytes: old.waiting_bytes, ..self }
     }
 
-    /// The plan starts at `zero`; what holds now ends then. Packets accepted before keep their releases.
+    /// The plan starts at `zero`; the present phase ends then. Packets accepted before keep their releases.
     pub(super) fn start(&mut self, zero: Nanos) {
         self.stay = Stay { number: 0, ends: zero, ..self.stay };
     }
@@ -148,7 +148,7 @@ impl Shaper {
         self.open && self.latest <= now
     }
 
-    /// When a packet that arrives `now` leaves; `None` if the queue has no room for it. A packet that can leave at once
+    /// When a packet that arrives `now` leaves. `None`: the queue has no room for it. A packet that can leave at once
     /// needs no room. `now` never decreases.
     #[inline]
     pub(super) fn offer(&mut self, timetable: &Timetable, now: Nanos, bytes: u32) -> Option<Nanos> {
@@ -160,7 +160,7 @@ impl Shaper {
         if service.exact >= self.stay.ends {
             return self.offer_across(timetable, now, bytes);
         }
-        // Only what was accepted before time 0 was set may leave later than its turn.
+        // Only packets accepted before time 0 was set may leave later than their turn.
         let begins = service.begins.max(self.latest);
         if !self.admit(now, begins, bytes) {
             return None;
@@ -170,19 +170,19 @@ impl Shaper {
         Some(self.latest)
     }
 
-    /// What waits at `time`, which lies not before the last arrival.
+    /// The backlog at `time`, which must not be before the last arrival.
     pub(super) fn waiting(&self, time: Nanos) -> Waiting {
         let left = self.waiting.partition_point(|&(turn, _)| turn <= time);
         let still = self.waiting.range(left..);
         Waiting { packets: still.len() as u64, bytes: still.map(|&(_, bytes)| u64::from(bytes)).sum() }
     }
 
-    /// Brings the server, which has nothing to serve before `now`, to the stay of `now`.
+    /// Advances the server, which is idle before `now`, to the stay of `now`.
     #[cold]
     fn catch_up(&mut self, timetable: &Timetable, now: Nanos) {
         let target = timetable.at(now);
         if target.number.saturating_sub(self.stay.number) > MAX_STAYS {
-            // By now it is full.
+            // It is full by now.
             self.server = Server::new(&self.capacities[target.phase], timetable.origin(&target));
             self.stay = target;
         }
@@ -265,14 +265,14 @@ impl Shaper {
         match self.limit {
             _ if self.open => true,
             QueueLimit::Unlimited => true,
-            QueueLimit::Bytes(most) => self.waiting_bytes + u64::from(bytes) <= most,
-            QueueLimit::Packets(most) => (self.waiting.len() as u64) < most,
+            QueueLimit::Bytes(max) => self.waiting_bytes + u64::from(bytes) <= max,
+            QueueLimit::Packets(max) => (self.waiting.len() as u64) < max,
         }
     }
 }
 
 impl Server {
-    /// One that nothing has passed yet; a trace begins at `origin`.
+    /// A shaper that no packet has passed; a trace begins at `origin`.
     fn new(capacity: &Capacity, origin: Nanos) -> Self {
         match capacity {
             Capacity::Unlimited => Server::Unlimited,
@@ -281,7 +281,8 @@ impl Server {
         }
     }
 
-    /// Serves a packet that arrives `now`, of which an earlier trace has `delivered` some, in a stay that begins then.
+    /// Serves a packet that arrives `now`, of which an earlier trace has `delivered` some bytes, in a stay that begins
+    /// then.
     #[inline]
     fn serve(&mut self, stay_begins: Nanos, now: Nanos, bytes: u32, delivered: u64) -> Service {
         let floor = now.max(stay_begins);
@@ -301,12 +302,12 @@ impl Server {
         }
     }
 
-    /// How much more of a packet is delivered before `end`, its service ending later.
+    /// How many more bytes of a packet are delivered before `end`; its service ends later.
     fn delivered_before(&self, stay_begins: Nanos, now: Nanos, bytes: u32, delivered: u64, end: Nanos) -> u64 {
         match self {
             Server::Unlimited | Server::Bucket(_) => 0,
             Server::Opportunities(turns) => {
-                // Something is left, or the service would have ended.
+                // Some bytes are left, or the service would have ended.
                 let rest = on_trace(bytes) - delivered;
                 turns.delivered_before(later_than(stay_begins, now), end).min(rest - 1)
             }
@@ -323,21 +324,21 @@ impl Server {
     }
 }
 
-/// What a packet takes of a trace's opportunities.
+/// The cost of a packet in a trace's opportunities.
 #[inline]
 fn on_trace(bytes: u32) -> u64 {
     u64::from(bytes) + u64::from(Trace::HEADER)
 }
 
-/// The opportunity of the very instant in which a packet arrives is missed; that of the stay's first instant is there
-/// for what has waited.
+/// An opportunity at the exact time of a packet's arrival is missed; that of the stay's first instant is available for
+/// waiting packets.
 #[inline]
 fn later_than(stay_begins: Nanos, now: Nanos) -> Nanos {
     now.max(stay_begins.saturating_sub(1))
 }
 
-/// Stays of a plan that one packet may wait through, or that a bucket may take to be full again: 16 s of a plan that
-/// changes every millisecond. A packet that would wait longer is served as if the last of them went on.
+/// Max stays of a plan that one packet may wait through, or that a bucket may take to fill: 16 s of a plan that changes
+/// every millisecond. A packet that would wait longer is served as if the last stay went on.
 const MAX_STAYS: u64 = 16_384;
 
 #[cfg(test)]

@@ -145,13 +145,13 @@ proptest! {
             let refused = release.is_none();
             match limit {
                 QueueLimit::Unlimited => prop_assert!(!refused),
-                QueueLimit::Packets(most) => {
-                    prop_assert!(after.packets <= most);
-                    prop_assert!(!refused || before.packets == most);
+                QueueLimit::Packets(max) => {
+                    prop_assert!(after.packets <= max);
+                    prop_assert!(!refused || before.packets == max);
                 }
-                QueueLimit::Bytes(most) => {
-                    prop_assert!(after.bytes <= most);
-                    prop_assert!(!refused || before.bytes + u64::from(size) > most);
+                QueueLimit::Bytes(max) => {
+                    prop_assert!(after.bytes <= max);
+                    prop_assert!(!refused || before.bytes + u64::from(size) > max);
                 }
             }
         }

@@ -20,9 +20,9 @@ proptest! {
             if number == traffic.len() / 3 && let Some(at) = started {
                 direction.start_clock(at);
             }
-            let least = packet.arrival + direction.least_delay();
+            let min = packet.arrival + direction.least_delay();
             if let Some(release) = packet.pass_run(&mut direction) {
-                prop_assert!(release >= least);
+                prop_assert!(release >= min);
                 in_runs += u64::from(packet.segments());
                 releases.push(release);
                 continue;
@@ -32,7 +32,7 @@ proptest! {
                 Decision::Drop(Cause::Loss) => lost += 1,
                 Decision::Drop(Cause::Queue) => {}
                 Decision::Pass { release, copy, .. } => {
-                    prop_assert!(release >= least && copy.is_none_or(|copy| copy >= least));
+                    prop_assert!(release >= min && copy.is_none_or(|copy| copy >= min));
                     releases.push(release);
                     releases.extend(copy);
                 }

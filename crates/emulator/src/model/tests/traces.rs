@@ -48,8 +48,8 @@ impl Mahimahi {
         let waiting: u64 = self.queue.iter().map(|(_, bytes)| bytes - 4).sum();
         let room = match self.limit {
             QueueLimit::Unlimited => true,
-            QueueLimit::Packets(most) => (self.queue.len() as u64) < most,
-            QueueLimit::Bytes(most) => waiting + u64::from(bytes) <= most,
+            QueueLimit::Packets(max) => (self.queue.len() as u64) < max,
+            QueueLimit::Bytes(max) => waiting + u64::from(bytes) <= max,
         };
         if room {
             self.queue.push_back((number, u64::from(bytes) + 4));

@@ -1,4 +1,4 @@
-//! What came in each interval.
+//! The messages received in each interval.
 
 use std::sync::mpsc::Sender;
 
@@ -7,7 +7,7 @@ use weir_program::clock::Nanos;
 use super::session::Counted;
 use crate::Interval;
 
-/// The interval under way.
+/// The current interval.
 pub(super) struct Intervals {
     every: Nanos,
     /// The first message, of either direction.
@@ -15,13 +15,13 @@ pub(super) struct Intervals {
     now: Interval,
     start: Nanos,
     sums: Sums,
-    /// Sent the other way in all, and before this interval.
+    /// Messages sent the other way in total, and before this interval.
     sent: u64,
     sent_before: u64,
     to: Sender<Interval>,
 }
 
-/// What its means and rates are made of.
+/// Sums for its means and rates.
 #[derive(Default)]
 struct Sums {
     bytes: u64,
@@ -37,12 +37,12 @@ impl Intervals {
         Self { every: every.max(1), begun: None, now, start: 0, sums, sent: 0, sent_before: 0, to }
     }
 
-    /// When it is over; `None`: it has not begun.
+    /// When it is over. `None`: it has not begun.
     pub(super) fn next(&self) -> Option<Nanos> {
         self.begun.map(|_| self.start.saturating_add(self.every))
     }
 
-    /// So many messages were sent the other way by the time `at`.
+    /// Records the number of messages sent the other way by the time `at`.
     pub(super) fn set_sent(&mut self, sent: u64, at: Nanos) {
         self.sent = sent;
         if sent > 0 {
@@ -56,7 +56,7 @@ impl Intervals {
         }
     }
 
-    /// Counts a message by which the highest number of its session rose by `advance`.
+    /// Counts a message that raised the highest number of its session by `advance`.
     pub(super) fn count(&mut self, at: Nanos, counted: Counted, length: usize, advance: u64) {
         self.begin(at);
         self.sums.expected += advance;
@@ -76,28 +76,28 @@ impl Intervals {
         }
     }
 
-    /// Tells of the interval if it is over at the time `at`, and begins the one in which that lies.
+    /// Reports the interval if it is over at the time `at`, and begins the one that contains `at`.
     pub(super) fn tick(&mut self, at: Nanos, jitter: impl FnOnce() -> Option<f64>) {
         let Some(begun) = self.begun.filter(|_| self.next() <= Some(at)) else { return };
-        // A receiver that could not look for a while tells of all of it as one.
-        self.tell(begun + (at - begun) / self.every * self.every, jitter());
+        // A receiver that was blocked for a while reports that time as one interval.
+        self.report(begun + (at - begun) / self.every * self.every, jitter());
     }
 
-    /// Tells of what came since the last whole interval, up to the last message.
+    /// Reports the time since the last whole interval, up to the last message.
     pub(super) fn finish(&mut self, last: Nanos) {
         if last > self.start {
-            self.tell(last, None);
+            self.report(last, None);
         } else if self.now.received > 0 {
-            // All of it came at one time, which has no rate.
-            self.tell(self.start + self.every, None);
+            // All of it came at one instant, which has no rate.
+            self.report(self.start + self.every, None);
         }
     }
 
-    fn tell(&mut self, end: Nanos, jitter_ns: Option<f64>) {
+    fn report(&mut self, end: Nanos, jitter_ns: Option<f64>) {
         let sums = std::mem::take(&mut self.sums);
         let since = |at: Nanos| (at - self.begun.unwrap_or(at)) as f64 / 1e9;
         let known = |ns: f64| (sums.delays > 0).then_some(ns / 1e3);
-        let told = Interval {
+        let interval = Interval {
             start_s: since(self.start),
             end_s: since(end),
             sent: Some(self.sent - self.sent_before),
@@ -108,8 +108,8 @@ impl Intervals {
             jitter_us: jitter_ns.map(|ns| ns / 1e3),
             ..self.now
         };
-        // A listener that has gone misses nothing.
-        let _ = self.to.send(told);
+        // A listener that has gone needs nothing.
+        let _ = self.to.send(interval);
         (self.now, self.start) = (Interval::default(), end);
         self.sent_before = self.sent;
     }

@@ -1,4 +1,4 @@
-//! The accounts of all senders and sessions.
+//! The ledgers of all senders and sessions.
 
 mod intervals;
 mod session;
@@ -19,29 +19,29 @@ use self::session::{Counted, Session};
 use crate::reverse::OtherWay;
 use crate::{Exchange, Flight, Interval, ReceiveReport, ReceiverSettings, SequenceSet, SessionReport};
 
-/// All sessions of a receiver: at most so many. When one comes too many, the one heard least lately gives way.
+/// All sessions of a receiver, up to a limit. Beyond it the longest silent one is evicted.
 pub(crate) struct Sessions<'a> {
     exchange: &'a Exchange,
     settings: &'a ReceiverSettings,
     list: Vec<Session>,
     places: HashMap<Key, usize>,
-    /// When each place was heard, the earliest first, as of when that was last looked at: what was heard since is later.
+    /// The last arrival of each place, earliest first, as of the last check: later arrivals are newer.
     heard: BinaryHeap<Reverse<(Nanos, usize)>>,
     serial: u64,
     latest: usize,
     delivered: u64,
     last_arrival: Option<Nanos>,
-    /// Sessions that have not announced their end and have not given way.
+    /// Sessions that have neither announced their end nor been evicted.
     open: u64,
     intervals: Option<Intervals>,
-    /// Messages whose times may still be kept.
+    /// Number of messages whose times may still be kept.
     room: usize,
     other_way: Option<Arc<OtherWay>>,
     report: ReceiveReport,
 }
 
-/// What tells the messages of one run of a sender from all others. A session is its incarnation, wherever it comes from;
-/// only that of short messages, which carry none, is its address.
+/// Identifies the messages of one run of a sender. A session is its incarnation, whatever its address; only for short
+/// messages, which carry none, is it the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     session: u16,
@@ -69,12 +69,12 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    /// The same, beside what goes the other way.
+    /// The same, with the reverse direction.
     pub(crate) fn beside(self, other_way: Arc<OtherWay>) -> Self {
         Self { other_way: Some(other_way), ..self }
     }
 
-    /// Reports of each interval what came in it, as soon as it is over.
+    /// Reports each interval as soon as it is over.
     pub(crate) fn tell(&mut self, every: Duration, to: Sender<Interval>) {
         self.intervals = Some(Intervals::new(nanos(every), to));
     }
@@ -103,7 +103,7 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    /// The latest session of this number and incarnation, or, without one, from this address.
+    /// The latest session of this number and incarnation, or without one from this address.
     pub(crate) fn find(&self, peer: SocketAddr, session: u16, incarnation: u32) -> Option<&SessionReport> {
         let reports = self.list.iter().map(|of| (of.serial, &of.report));
         let ours = reports.filter(|(_, of)| {
@@ -112,7 +112,7 @@ impl<'a> Sessions<'a> {
         ours.max_by_key(|(serial, _)| *serial).map(|(_, report)| report)
     }
 
-    /// Counts what is not one of our messages.
+    /// Counts a datagram that is not one of our messages.
     pub(crate) fn count_foreign(&mut self) {
         self.report.foreign += 1;
     }
@@ -122,12 +122,12 @@ impl<'a> Sessions<'a> {
         self.delivered
     }
 
-    /// When the last message of a session came, the last flow the other way ended, or a request for one was refused.
+    /// When the last message of a session came, the last reverse flow ended, or a request for one was refused.
     pub(crate) fn last_arrival(&self) -> Option<Nanos> {
         self.last_arrival.max(self.other_way.as_ref().and_then(|other| other.last()))
     }
 
-    /// What goes the other way; `None`: nobody may ask for it.
+    /// The reverse direction. `None`: not allowed.
     pub(super) fn other_way(&self) -> Option<&OtherWay> {
         self.other_way.as_deref()
     }
@@ -137,15 +137,16 @@ impl<'a> Sessions<'a> {
         self.open == 0 && self.report.evicted_total.open == 0
     }
 
-    /// Since when there is nothing to wait for: as many sessions as are waited for, or flows the other way, have come, and
-    /// each has announced its end, or all have hung up. `None`: not yet.
+    /// Time since which there is nothing to wait for: enough sessions or reverse flows have come, and each has
+    /// announced its end, or all have hung up. `None`: not yet.
     pub(super) fn over_since(&self, senders: u64, hung_up: bool) -> Option<Nanos> {
         let seen = self.serial.max(self.other_way().map_or(0, OtherWay::begun));
         let over = seen >= senders.max(1) && (hung_up || self.all_announced());
         self.last_arrival().filter(|_| over)
     }
 
-    /// Reports an interval that is over. When the present one will be; `None`: they are not wanted, or none has begun.
+    /// Reports an interval that is over. Returns the end of the present one. `None`: none are wanted, or none has
+    /// begun.
     pub(super) fn tick(&mut self, at: Nanos) -> Option<Nanos> {
         let intervals = self.intervals.as_mut()?;
         intervals.set_sent(self.other_way.as_ref().map_or(0, |other| other.sent()), at);
@@ -169,7 +170,7 @@ impl<'a> Sessions<'a> {
         ReceiveReport { sessions, ..self.report }
     }
 
-    /// The session's place in the list; `None`: it is not one of those that are wanted, which is counted.
+    /// The session's place in the list. `None`: it is not wanted, which is counted.
     fn place(&mut self, probe: &Probe, peer: SocketAddr, at: Nanos) -> Option<usize> {
         if self.settings.session.is_some_and(|only| only != probe.session) {
             self.report.foreign += 1;
@@ -189,14 +190,14 @@ impl<'a> Sessions<'a> {
             self.report.foreign += 1;
             return None;
         }
-        // Anybody can announce the end of a session of which nothing came: it proves no sender.
+        // Anybody can announce the end of a session without messages: it proves no sender.
         if probe.kind == Kind::End {
             self.report.ends_alone += 1;
             return None;
         }
         let place = self.free_place();
         let window = self.exchange.window();
-        // Delays are cut into batches of this, where no sender of this process tells its window.
+        // Delays are divided into batches of this length if no sender of this process sets a window.
         let assumed = self.settings.until.duration.unwrap_or(Duration::from_secs(60));
         let length = window.map_or(assumed, |window| Duration::from_nanos(window.end - window.start));
         let mut report = SessionReport {
@@ -221,7 +222,7 @@ impl<'a> Sessions<'a> {
         Some(place)
     }
 
-    /// A place for another session, which the one heard least lately may have to give up.
+    /// A place for another session; the longest silent one may be evicted for it.
     fn free_place(&mut self) -> usize {
         if self.list.len() < self.settings.sessions.get() {
             return self.list.len();
@@ -246,8 +247,8 @@ impl<'a> Sessions<'a> {
     }
 }
 
-/// Sessions that remember as many numbers as one may, 128 KiB each, and delays to three digits. Further ones remember
-/// [`SHORT_SPAN`], and delays to two digits: where there are many senders, none of them is fast.
+/// Sessions with a long memory: 128 KiB of sequence numbers each, and delays to three digits. Further ones remember
+/// [`SHORT_SPAN`] numbers, and delays to two digits: with many senders none of them is fast.
 const OF_LONG_MEMORY: usize = 64;
 
 /// 4 KiB.

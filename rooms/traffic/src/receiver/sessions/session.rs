@@ -1,4 +1,4 @@
-//! The account of one run of one sender.
+//! The ledger of one run of one sender.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -10,65 +10,65 @@ use super::Key;
 use crate::sequence::Arrival;
 use crate::{SessionReport, Window};
 
-/// A session, and what is known of it besides its report.
+/// A session, and its state besides its report.
 pub(super) struct Session {
     pub(super) report: SessionReport,
     pub(super) key: Key,
-    /// The order in which they came.
+    /// Its place in the order of arrival.
     pub(super) serial: u64,
-    /// When its last message came, a duplicate or an announcement, too.
+    /// When its last message came, including duplicates and announcements.
     pub(super) last_heard: Nanos,
     window: Option<Window>,
-    /// The sender's time of its announcement.
+    /// The sender's time of the announcement.
     announced_sent: Nanos,
     /// Receive and send time of the last new message.
     last: Option<(Nanos, Nanos)>,
-    /// Whether a new message came since this was last asked.
+    /// Whether a new message came since the last query.
     heard: bool,
 }
 
-/// What a message was to its session.
+/// The class of a message in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
-    /// A new one; with its delay in ns where that is known.
+    /// A new one, with its delay in ns if known.
     New {
-        /// Its whole number.
+        /// Its full sequence number.
         number: u64,
-        /// Behind one with a higher number.
+        /// It came after one with a higher number.
         reordered: bool,
         delay: Option<Nanos>,
     },
-    /// One that had come.
+    /// A duplicate.
     Duplicate,
-    /// An announcement, or one of which nobody knows whether it had come.
+    /// An announcement, or a message too old to know whether it had come.
     Other,
 }
 
 impl Session {
-    /// One of which nothing was counted yet.
+    /// A session without counts.
     pub(super) fn new(key: Key, report: SessionReport, window: Option<Window>, serial: u64) -> Self {
         let last_heard = report.first_arrival;
         Self { report, key, serial, last_heard, window, announced_sent: 0, last: None, heard: false }
     }
 
-    /// Messages that must have come, from its first one to the highest.
+    /// Messages expected, from its first one to the highest.
     pub(super) fn expected(&self) -> u64 {
         self.report.numbers.end().saturating_sub(self.report.before)
     }
 
-    /// Messages that came of it.
+    /// Messages received.
     pub(super) fn received(&self) -> u64 {
         let SessionReport { delivered, duplicates, stale, .. } = self.report;
         delivered + duplicates + stale
     }
 
-    /// Whether messages came of it, and it has not announced its end.
+    /// Whether it has messages and has not announced its end.
     pub(super) fn is_open(&self) -> bool {
         self.report.delivered > 0 && self.report.announced.is_none()
     }
 
-    /// Whether it had announced its end before this message was sent, which then belongs to another run of the sender: of
-    /// short messages, which carry no incarnation. The next one shows that it was not the end.
+    /// Whether it had announced its end before this message was sent, which then belongs to another run of the sender:
+    /// only for short messages without an incarnation. The next one shows that it was not the end.
     pub(super) fn is_over_before(&self, probe: &Probe) -> bool {
         let numbers = &self.report.numbers;
         let goes_on = probe.kind == Kind::Message && numbers.expand(probe.sequence) >= numbers.end().max(1);
@@ -76,7 +76,7 @@ impl Session {
         ended && probe.kind != Kind::End && probe.sent > self.announced_sent && !goes_on
     }
 
-    /// The jitter, if a message came since this was last asked.
+    /// The jitter, if a message came since the last query.
     pub(super) fn jitter_of_interval(&mut self) -> Option<f64> {
         std::mem::take(&mut self.heard).then_some(self.report.jitter_ns)
     }
@@ -123,11 +123,11 @@ impl Session {
         Counted::New { number, reordered, delay }
     }
 
-    /// Takes an announced end, if what has come does not contradict it.
+    /// Accepts an announced end, unless the messages contradict it.
     fn announce(&mut self, total: u64, sent: Nanos) {
         let report = &mut self.report;
         let differs = report.announced.is_some_and(|announced| announced != total);
-        // What has come as it was announced has ended, whatever is announced later.
+        // A session whose messages match an announcement has ended, whatever is announced later.
         let complete = report.delivered > 0 && report.announced == Some(report.delivered);
         if total < report.numbers.end() || differs && complete {
             report.contradicted += 1;
@@ -141,13 +141,13 @@ impl Session {
         self.announced_sent = sent;
     }
 
-    /// What was announced was not the end.
+    /// Withdraws the announced end.
     fn withdraw(&mut self) {
         self.report.announced = None;
         self.report.contradicted += std::mem::take(&mut self.report.announcements);
     }
 
-    /// The delay of a message by our clock; `None`: it was received before it was sent, which is counted.
+    /// The delay of a message by our clock. `None`: it was received before it was sent, which is counted.
     fn delayed(&mut self, sent: Nanos, at: Nanos) -> Option<Nanos> {
         let report = &mut self.report;
         let Some(delay) = at.checked_sub(sent) else {
@@ -160,7 +160,7 @@ impl Session {
         Some(delay)
     }
 
-    /// How the time between two messages changed on the way (RFC 3550, section 6.4.1): it needs no common clock.
+    /// Change of the time between two messages on the way (RFC 3550, section 6.4.1): needs no common clock.
     fn vary(&mut self, sent: Nanos, at: Nanos) {
         if let Some((last_at, last_sent)) = self.last.replace((at, sent)) {
             let apart = |a: Nanos, b: Nanos| a.wrapping_sub(b) as i64 as f64;

@@ -26,9 +26,9 @@ fn peer(number: u32) -> SocketAddr {
 }
 
 /// What is told of what was counted by a receiver of so many sessions.
-fn received(most: usize, count: impl FnOnce(&mut Sessions<'_>)) -> ReceiveReport {
+fn received(max: usize, count: impl FnOnce(&mut Sessions<'_>)) -> ReceiveReport {
     let exchange = Exchange::new(Duration::ZERO).unwrap();
-    let settings = ReceiverSettings { sessions: NonZeroUsize::new(most).unwrap(), ..ReceiverSettings::new(peer(0)) };
+    let settings = ReceiverSettings { sessions: NonZeroUsize::new(max).unwrap(), ..ReceiverSettings::new(peer(0)) };
     let mut sessions = Sessions::new(&settings, &exchange);
     count(&mut sessions);
     sessions.into_report()
@@ -50,10 +50,10 @@ fn a_sender_that_was_started_again_is_another() {
                 count(Kind::Message, 10, 110, first);
             }
         });
-        let told: Vec<_> =
+        let reported: Vec<_> =
             report.sessions.iter().map(|s| (s.announced, s.delivered, s.incarnation, s.duplicates)).collect();
         let late = u64::from(first > 0);
-        assert_eq!(told, [(Some(250), 250, first, late), (Some(63), 63, second, 0)]);
+        assert_eq!(reported, [(Some(250), 250, first, late), (Some(63), 63, second, 0)]);
     }
 }
 
@@ -89,7 +89,7 @@ fn ns(seconds: f64) -> u64 {
 
 #[test]
 fn intervals_tell_what_came_in_each() {
-    let (to, told) = mpsc::channel();
+    let (to, reported) = mpsc::channel();
     received(10, |sessions| {
         sessions.tell(Duration::from_secs(1), to);
         let mut count = |sequence, sent, at| {
@@ -105,28 +105,28 @@ fn intervals_tell_what_came_in_each() {
         count(1, 250, SECOND + 350);
         count(4, 4 * SECOND + 300, 4 * SECOND + 307);
     });
-    let told: Vec<Interval> = told.iter().collect();
+    let reported: Vec<Interval> = reported.iter().collect();
     let counts: Vec<_> =
-        told.iter().map(|i| (ns(i.start_s), ns(i.end_s), i.received, i.lost, i.duplicated, i.reordered)).collect();
+        reported.iter().map(|i| (ns(i.start_s), ns(i.end_s), i.received, i.lost, i.duplicated, i.reordered)).collect();
     let fourth = 4 * SECOND;
     assert_eq!(counts, [(0, SECOND, 2, 2, 1, 0), (SECOND, fourth, 1, -1, 0, 1), (fourth, fourth + 7, 1, 0, 0, 0)]);
     assert_eq!(
-        (told[0].delay_mean_us, told[0].delay_max_us, told[2].delay_max_us),
+        (reported[0].delay_mean_us, reported[0].delay_max_us, reported[2].delay_max_us),
         (Some(0.15), Some(0.2), Some(0.007))
     );
-    assert!(told[0].jitter_us.is_some());
+    assert!(reported[0].jitter_us.is_some());
 }
 
 #[test]
 fn what_comes_at_one_time_is_told_as_an_interval() {
-    let (to, told) = mpsc::channel();
+    let (to, reported) = mpsc::channel();
     received(10, |sessions| {
         sessions.tell(Duration::from_secs(1), to);
         assert_eq!(sessions.tick(2 * SECOND), None);
         sessions.count(&probe(Kind::Message, 1, 0, 1, 1), 40, peer(1), 2 * SECOND + 7);
     });
-    let told: Vec<_> = told.iter().map(|i: Interval| (ns(i.start_s), ns(i.end_s), i.received)).collect();
-    assert_eq!(told, [(0, SECOND, 1)]);
+    let reported: Vec<_> = reported.iter().map(|i: Interval| (ns(i.start_s), ns(i.end_s), i.received)).collect();
+    assert_eq!(reported, [(0, SECOND, 1)]);
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn an_end_that_what_came_contradicts_is_none() {
             // It has come as it was announced: nobody makes it incomplete afterwards.
             count(Kind::End, 100_000, 3000);
         });
-        let told: Vec<_> =
+        let reported: Vec<_> =
             report.sessions.iter().map(|s| (s.announced, s.delivered, s.announcements, s.contradicted)).collect();
-        assert_eq!(told, [(Some(200), 200, 1, 2)], "{forged}");
+        assert_eq!(reported, [(Some(200), 200, 1, 2)], "{forged}");
     }
 }
 
@@ -192,9 +192,9 @@ fn who_was_heard_least_lately_gives_way_and_stays_in_the_sum() {
 /// Senders that take turns in too few places: nothing is lost, and each is counted once.
 #[test]
 fn one_that_gave_way_and_comes_back_has_lost_nothing() {
-    for (most, senders) in [(1, 2), (3, 10), (10, 11)] {
-        let (to, told) = mpsc::channel();
-        let report = received(most, |sessions| {
+    for (max, senders) in [(1, 2), (3, 10), (10, 11)] {
+        let (to, reported) = mpsc::channel();
+        let report = received(max, |sessions| {
             sessions.tell(Duration::from_secs(1), to);
             let mut count = |kind, sender, number: u32| {
                 let at = SECOND + u64::from(number);
@@ -206,8 +206,8 @@ fn one_that_gave_way_and_comes_back_has_lost_nothing() {
             (1..=senders).for_each(|sender| count(Kind::End, sender, 100));
         });
         let (total, all) = (report.total(), u64::from(senders) * 100);
-        assert_eq!((total.sessions, total.received, total.lost), (u64::from(senders), all, 0), "{most}");
-        assert_eq!((total.sent_at_least, told.iter().map(|interval| interval.lost).sum::<i64>()), (all, 0));
+        assert_eq!((total.sessions, total.received, total.lost), (u64::from(senders), all, 0), "{max}");
+        assert_eq!((total.sent_at_least, reported.iter().map(|interval| interval.lost).sum::<i64>()), (all, 0));
         let losses: Vec<_> = report.sessions.iter().map(|session| crate::Account::new(session).lost).collect();
         assert!(losses.contains(&None) && losses.iter().flatten().all(|&lost| lost == 0), "{losses:?}");
         assert!(total.open > 0);

@@ -18,7 +18,7 @@ fn a_reader_that_stalls_loses_whole_stretches_unless_its_buffer_holds_them() {
         if !row.text("traced_drops").is_empty() {
             let (traced, counted) = (row.count("traced_receive_buffer_drops"), row.count("socket_drops"));
             let remarks = run.record(row.text("cell"))["remarks"].to_string();
-            assert_eq!(traced != counted, remarks.contains("which is believed"), "{remarks} {row:?}");
+            assert_eq!(traced != counted, remarks.contains("the result uses the socket's"), "{remarks} {row:?}");
             // A backlog's worth of drops may reach no tracepoint.
             assert!(traced <= counted && (traced > 0 || counted <= 1000), "{remarks} {row:?}");
         }

@@ -34,7 +34,7 @@ setup = [
         assert_eq!((row.count("kernel_drops"), row.count("unexplained")), (stolen, 0), "{cell}");
         let remarks = run.record(cell)["remarks"].to_string();
         assert!(
-            remarks.contains(&format!("{stolen} datagrams ended on host `receiver`: firewall")),
+            remarks.contains(&format!("{stolen} datagrams were dropped on host `receiver`: firewall")),
             "{cell}: {remarks}"
         );
         assert_eq!(row.count("sent"), row.count("delivered") + row.count("planned_drops") + stolen, "{cell}");

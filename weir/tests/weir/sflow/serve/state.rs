@@ -153,7 +153,7 @@ fn a_file_that_is_damaged_or_none_of_ours_is_moved_aside() {
 fn a_symbolic_link_is_refused() {
     let (file, state) = kept("");
     std::os::unix::fs::symlink(file.dir.path().join("elsewhere"), &state).unwrap();
-    let expected = format!("state: {}: it is a symbolic link, which is never followed: name the file", state.display());
+    let expected = format!("state: {}: it is a symbolic link. Name the file", state.display());
     for check in [&["--check"][..], &[]] {
         let Ended { status, stderr: said, .. } =
             Ended::of(&mut weir(&[&["sflow", "serve", "-c", &file.path()], check].concat()));
