@@ -230,12 +230,12 @@ impl Block {
     /// What an interface counts goes before the speed that it says it has.
     fn doubt_speed(&mut self, came: &[Came], octets: [Option<f64>; 2]) {
         let Some(speed) = came.get(SPEED).copied().flatten().filter(|speed| *speed > 0) else { return };
-        let most = speed as f64 * (f64::from(self.interval) * TOLERANCE + CACHED);
-        if octets
-            .into_iter()
-            .flatten()
-            .any(|octets| octets <= FASTEST * f64::from(self.interval) && octets * 8.0 > most)
-        {
+        let interval = f64::from(self.interval);
+        let passes =
+            |octets: f64| octets <= FASTEST * interval && octets * 8.0 > speed as f64 * (interval * TOLERANCE + CACHED);
+        // Twice in a row: once may be another interface under this index, or a total that was read half.
+        let before = [IN_OCTETS, OUT_OCTETS].map(|field| f64::from(self.fields[field].rate) * interval);
+        if octets.into_iter().zip(before).any(|(octets, before)| octets.is_some_and(passes) && passes(before)) {
             self.passed = speed;
         }
     }
