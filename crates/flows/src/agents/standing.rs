@@ -1,7 +1,7 @@
 //! Whether a stream may speak for its agent, as the room that protects needs to know.
 //!
 //! ```text
-//! first datagram -> new -> settled after `settle` -> contested by a contradiction -> settled after `settle` without one
+//! first datagram -> new -> settled once heard for `settle` -> contested by a contradiction -> settled after `settle` without one
 //! another stream of the identity: a rival once a settled one has been heard since it began; of several settled or unsettled ones, all are contested
 //! ```
 
@@ -55,8 +55,9 @@ impl Standing {
         self.contested != 0 && now < self.contested + settle
     }
 
-    fn is_settled(&self, now: Nanos, settle: Nanos) -> bool {
-        self.since != 0 && now >= self.since + settle && !self.is_contested(now, settle)
+    /// Whether it has been heard for so long without a contradiction: age alone settles nothing.
+    fn is_settled(&self, settle: Nanos) -> bool {
+        self.since != 0 && self.heard >= self.since.max(self.contested) + settle
     }
 }
 
@@ -64,20 +65,21 @@ impl Agent {
     /// A datagram of a listed stream came.
     pub(super) fn judge(&mut self, index: usize, now: Nanos, settle: Nanos) -> Judged {
         let own = &mut self.streams[index].standing;
+        let is_settled = own.is_settled(settle);
         if own.since == 0 {
             own.since = now;
         }
         own.heard = now;
-        let (since, is_settled) = (own.since, own.is_settled(now, settle));
+        let since = own.since;
         // One that was heard last before this one began may be the same agent, which restarted with another port.
         let is_beside = |Standing { heard, .. }: &Standing| *heard > since && now <= *heard + SILENCE;
         let others =
             || self.streams().iter().enumerate().filter(|&(at, other)| at != index && is_beside(&other.standing));
-        let is_rival = !is_settled && others().any(|(_, other)| other.standing.is_settled(now, settle));
+        let is_rival = !is_settled && others().any(|(_, other)| other.standing.is_settled(settle));
         let twins: Vec<usize> = match is_rival {
             true => Vec::new(),
             false => {
-                let alike = others().filter(|(_, other)| other.standing.is_settled(now, settle) == is_settled);
+                let alike = others().filter(|(_, other)| other.standing.is_settled(settle) == is_settled);
                 alike.map(|(at, _)| at).collect()
             }
         };
@@ -99,7 +101,7 @@ impl Agent {
         own.alive = if alive { now } else { own.alive };
         let word = match () {
             () if is_contested => Word::Contested,
-            () if own.is_settled(now, settle) => Word::Good,
+            () if own.is_settled(settle) => Word::Good,
             () => Word::New,
         };
         Judged { word: Some(word), why, alive }

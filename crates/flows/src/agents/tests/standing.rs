@@ -128,6 +128,21 @@ fn each_contradiction_is_told_once_and_over_after_a_minute() {
     }
 }
 
+/// A forger who sends once in a while: his stream is old, but was never heard for a minute without contradiction.
+#[test]
+fn age_alone_settles_no_stream() {
+    for period in [10_000, 61, 119] {
+        let mut scene = Scene::after(70);
+        for second in 0..400 {
+            if second % period == 0 {
+                let told = told(second as u32, 10);
+                scene.comes(2, &told);
+            }
+            assert_eq!(scene.go_on(1), Some(Word::Good), "each {period} s, second {second}");
+        }
+    }
+}
+
 #[test]
 fn who_comes_from_elsewhere_is_a_rival_of_a_settled_stream() {
     let mut scene = Scene::after(70);
