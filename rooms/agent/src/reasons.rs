@@ -65,7 +65,6 @@ const TABLE: &[(&str, u32)] = &[
     ("QDISC_CONGESTED", 260),
     ("QDISC_DROP", 261),
     ("QDISC_OVERLIMIT", 261),
-    ("QUEUE_PURGE", 259),
     ("SKB_CSUM", 329),
     ("SKB_GSO_SEG", 334),
     ("SKB_UCOPY_FAULT", 330),

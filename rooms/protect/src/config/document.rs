@@ -30,7 +30,7 @@ keys! {
         burst: Span = "100ms", "1ms" to "60s";
         /// How many settled agents must have decided.
         witnesses: u16 = 1, 1 to 16;
-        /// Names of the interfaces that are the edge, whose samples are added up. Without it: the interface that sees most counts.
+        /// Interfaces at which traffic enters your network: only their samples are added up. Default: all of the agent that sees most.
         ingress: Vec<String>;
         /// What is never hit.
         allow: Allow = {};

@@ -52,6 +52,11 @@ pub(super) fn settings(mut config: Config, document: &Document<'_>, serves: bool
         let message = format!("admin: REST is served at {} (give one of the two another port)", config.http.0);
         return Err(check.error(&[Step::Key("admin")], &message));
     }
+    if let (Some(state), Some(protect)) = (&config.state, &protect)
+        && protect.journal.as_ref() == Some(state)
+    {
+        return Err(check.error(&[Step::Key("state")], "state: the journal of [protect] is there (name another file)"));
+    }
     let warnings = protect.as_ref().map(|protect| check.warnings(config.state.is_some(), protect)).unwrap_or_default();
     Ok(Settings {
         carrier: weir_forward::settings::Settings { steering: Some(STEERING), ..carried },

@@ -174,4 +174,9 @@ fn who_acts_alone_is_told_to_keep_the_state() {
     assert!(said[0].contains("for 1m every attack"), "{said:?}");
     let state = format!("state = {:?}\n", dir.path().join("state"));
     assert!(warnings(&text("observe")).is_empty() && warnings(&(state + &text("automatic"))).is_empty());
+    // It would overwrite the journal.
+    let journal = format!("state = {:?}\n", dir.path().join("journal")) + &text("observe");
+    let document = Document::parse("sflow.toml", &journal).unwrap();
+    let why = check::settings(document.read().unwrap(), &document, false).unwrap_err().to_string();
+    assert!(why.starts_with("sflow.toml:1: state: the journal of [protect]"), "{why}");
 }
