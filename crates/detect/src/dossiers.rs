@@ -11,7 +11,7 @@ use super::groups::Span;
 use super::headers::Headers;
 use super::rates::Rates;
 use super::table::Key;
-use crate::model::{Class, Packet, Rate, Sighting, Spot};
+use crate::model::{Class, Contested, Packet, Rate, Sighting, Spot, Word};
 
 /// No dossier.
 pub(super) const NONE: u32 = u32::MAX;
@@ -178,6 +178,12 @@ impl Dossiers {
         }
     }
 
+    /// What these points have told is doubted, until they tell of it anew.
+    pub(super) fn contest(&mut self, contested: &Contested) {
+        let spots = self.all.iter_mut().flat_map(|dossier| &mut dossier.spots);
+        spots.filter(|spot| contested.means(&spot.point)).for_each(|spot| spot.word = contested.word());
+    }
+
     /// A flood of a class was first too much at this time: what is told of it is of its packets since.
     pub(super) fn attribute(&mut self, at: u32, class: Class, since: u64) {
         let Some(dossier) = self.all.get_mut(at as usize) else { return };
@@ -250,6 +256,11 @@ impl Dossier {
         let (samples, hosts) = (self.noted as f64, f64::from(span.size().min(MOST)).exp2());
         let fewest = hosts / 16.0;
         samples < hosts.sqrt() || (self.hosts.count() as f64) < fewest * -(-samples / fewest).exp_m1()
+    }
+
+    /// Whether nothing speaks against one of those that told of it.
+    pub(super) fn is_good(&self) -> bool {
+        self.spots.iter().any(|spot| spot.word == Word::Good)
     }
 
     /// Where it was seen.

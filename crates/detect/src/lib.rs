@@ -267,6 +267,7 @@ impl Detector {
     /// An agent contradicts itself.
     pub fn contested(&mut self, contested: &Contested) {
         self.now = self.now.max(contested.time);
+        self.dossiers.contest(contested);
         self.findings.push(Finding::Contested(*contested));
     }
 

@@ -42,7 +42,7 @@ impl Detector {
         let flood = self.floods.all.get(place)?;
         let worth = |(view, dossier): &(View, &Dossier)| {
             let (packets, _) = dossier.told(class, self.views.complete(*view));
-            (self.views.is_good(*view), packets.value)
+            (dossier.is_good(), packets.value)
         };
         let seen = || self.seen(place);
         let (view, dossier) = seen().max_by(|a, b| worth(a).partial_cmp(&worth(b)).unwrap_or(Ordering::Equal))?;
@@ -58,7 +58,7 @@ impl Detector {
             class,
             first_excess: flood.first_excess,
             decided: flood.decided,
-            doubts: self.doubts(view, dossier, place),
+            doubts: self.doubts(dossier, place),
             evidence,
         })
     }
@@ -135,12 +135,12 @@ impl Detector {
     }
 
     /// What speaks against a flood: what does against all that a view tells, if no good one tells of it; and that too few agents do.
-    fn doubts(&self, view: View, dossier: &Dossier, place: &Place) -> Vec<Doubt> {
+    fn doubts(&self, dossier: &Dossier, place: &Place) -> Vec<Doubt> {
         let good = self.seen(place).flat_map(|(_, dossier)| dossier.spots()).filter(|spot| spot.word == Word::Good);
         let agents: BTreeSet<IpAddr> = good.map(|spot| spot.point.agent).collect();
         let (seen, wanted) = (agents.len(), self.settings.witnesses);
         let mut doubts: Vec<Doubt> = Vec::new();
-        if !self.views.is_good(view) {
+        if !dossier.is_good() {
             doubts = dossier.spots().iter().filter_map(|spot| Doubt::of(spot.point, spot.word)).collect();
             doubts.dedup();
         }

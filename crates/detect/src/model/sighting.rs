@@ -77,6 +77,18 @@ pub struct Contested {
     pub why: Why,
 }
 
+impl Contested {
+    /// What speaks against the samples from there.
+    pub fn word(&self) -> Word {
+        if self.point.is_some() { Word::Counters } else { Word::Contested }
+    }
+
+    /// Whether it doubts what a point tells.
+    pub fn means(&self, point: &Point) -> bool {
+        self.why != Why::Short && self.agent == point.agent && self.point.is_none_or(|own| own == *point)
+    }
+}
+
 /// What contradicts what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Why {

@@ -140,6 +140,51 @@ fn while_nobody_who_told_of_it_is_heard_it_is_not_over() {
     assert!(matches!(findings[..], [Finding::Over { last, .. }] if last < 4 * SECOND), "{findings:?}");
 }
 
+/// A flood is told by good samples until its agent, or its interface, is contested; then by nobody for a while, by doubted samples, and by
+/// good ones again.
+#[test]
+fn a_doubt_stands_until_a_good_sample_comes() {
+    let (agent, other) = (ip("10.0.0.1"), ip("10.0.0.2"));
+    let doubted = |agent, why, point| Contested { time: 3 * SECOND, agent, point, why };
+    let own = Some(point("10.0.0.1"));
+    for (contested, is_meant) in [
+        (doubted(agent, Why::Counters, own), true),
+        (doubted(agent, Why::Clock, None), true),
+        (doubted(agent, Why::Short, own), false),
+        (doubted(agent, Why::Counters, Some(Point { agent, index: 2 })), false),
+        (doubted(other, Why::Clock, None), false),
+    ] {
+        let word = if is_meant { contested.word() } else { Word::Good };
+        let mut random = Source::drawn();
+        let mut detector = Detector::new(settings(udp_alone()));
+        // A flood is told once a second: also in the half second without a sample.
+        for sample in 0..400 * 8u64 {
+            let now = SECOND + sample * SECOND / 400;
+            if now == contested.time {
+                detector.contested(&contested);
+            }
+            let word = match now {
+                _ if now < 3 * SECOND => Some(Word::Good),
+                _ if now < 3 * SECOND + SECOND / 2 => None,
+                _ if now < 6 * SECOND => Some(word),
+                _ => Some(Word::Good),
+            };
+            if let Some(word) = word {
+                let packet = udp(anybody(&mut random), host(7), (53, 4_000), 1_000);
+                detector.sample(&Sighting { word, ..sighting(now, "10.0.0.1", 1_000.0, packet) });
+            }
+            alive(&mut detector, "10.0.0.1", now);
+            detector.tick(now, 0);
+            let doubt = is_meant && (3 * SECOND..6 * SECOND).contains(&now);
+            for told in floods(&detector.take_findings()) {
+                let doubts: Vec<Doubt> =
+                    Doubt::of(point("10.0.0.1"), contested.word()).filter(|_| doubt).into_iter().collect();
+                assert_eq!(told.doubts, doubts, "{contested:?} at {now}");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_agent_that_contradicts_itself_is_told_of_as_it_comes() {
     let mut detector = Detector::new(settings(udp_alone()));

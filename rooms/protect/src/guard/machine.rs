@@ -87,8 +87,7 @@ impl Guard {
     /// time is over.
     fn contest(&mut self, contested: &Contested, traffic: &dyn Traffic, now: Now) {
         let Contested { agent, point, why, .. } = *contested;
-        let word = if point.is_some() { Word::Counters } else { Word::Contested };
-        let Some(doubt) = Doubt::of(point.unwrap_or(Point { agent, index: 0 }), word) else { return };
+        let Some(doubt) = Doubt::of(point.unwrap_or(Point { agent, index: 0 }), contested.word()) else { return };
         *self.counts.doubted.entry(doubt.name).or_default() += 1;
         let place = point.map(|point| format!(", interface {}", point.index)).unwrap_or_default();
         let entry = Entry::new(now.wall, WEIR, What::Doubted, format!("agent {agent}{place} is contested: {why}"));
@@ -99,9 +98,7 @@ impl Guard {
         }
         self.entries.push(entry);
         let settle = self.settings.settle.duration().as_nanos() as u64;
-        let is_meant = |spot: &Spot| {
-            spot.word >= Word::Contested || spot.point.agent == agent && point.is_none_or(|point| point == spot.point)
-        };
+        let is_meant = |spot: &Spot| spot.word >= Word::Contested || contested.means(&spot.point);
         let rests_on_it = |life: &&Life| {
             let points = &life.attack.detection.evidence.points;
             let is_young = |announced: &Announced| announced.began + settle > now.nanos && announced.began > 0;
