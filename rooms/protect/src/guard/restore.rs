@@ -31,17 +31,16 @@ impl Guard {
                 _ if entry.target.is_none() || entry.class.is_none() && !entry.by_hand => {}
                 what => {
                     let (_, last, kept) = told.entry(id).or_insert_with(|| (entry.clone(), None, None));
-                    // Other rules live as long as those of before.
-                    match what {
-                        What::Extended => *kept = Some(entry.who.clone()).filter(|who| who != WEIR),
-                        What::Withdrawn => *kept = None,
-                        _ => {}
-                    }
                     match last {
                         Some(last) if what == What::Extended => {
                             (last.time, last.ttl_s, last.times) = (entry.time, entry.ttl_s, entry.times);
+                            *kept = Some(entry.who).filter(|who| who != WEIR);
                         }
-                        last if matches!(what, What::Announced | What::Withdrawn) => *last = Some(entry),
+                        last if matches!(what, What::Announced | What::Withdrawn) => {
+                            // Other rules live as long as those before them.
+                            *kept = kept.take().filter(|_| what == What::Announced);
+                            *last = Some(entry);
+                        }
                         _ => {}
                     }
                 }
