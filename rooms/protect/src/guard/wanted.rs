@@ -36,7 +36,7 @@ impl Guard {
             let lost = lost.or((was_reached && !speaking.connected).then(|| "gobgpd does not answer".into()));
             match life.is_reached() {
                 true if !was_reached => {
-                    news.push((*id, What::Installed, format!("{after:.1} ms after it was wanted or lost")))
+                    news.push((*id, What::Installed, format!("{after:.1} ms after it was wanted or lost")));
                 }
                 true => {}
                 false => news.extend(lost.map(|why| (*id, What::Unreachable, why))),
