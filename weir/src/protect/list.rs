@@ -111,10 +111,14 @@ fn line(attack: &Value) -> [String; HEAD.len()] {
         _ if is_over && count("doubts") > 0 => "none: doubt".into(),
         Some(limit) => format!("none: {}", escaped(limit)),
         // Whoever is asked sees what it would cost.
-        None if attack["phase"] == "pending" => match attack["harm"].as_f64() {
-            Some(share) => format!("{}? hits {:.0} % of the other traffic", text("action"), share * 100.0),
-            None => format!("{}? what else it hits is not known", text("action")),
-        },
+        None if attack["phase"] == "pending" => {
+            let doubt = attack["doubt"].as_str().map(|doubt| format!("{}; ", escaped(doubt))).unwrap_or_default();
+            let hits = match attack["harm"].as_f64() {
+                Some(share) => format!("hits {:.0} % of the other traffic", share * 100.0),
+                None => "what else it hits is not known".into(),
+            };
+            format!("{}? {doubt}{hits}", text("action"))
+        }
         None => text("action"),
     };
     [
@@ -155,6 +159,9 @@ mod tests {
         assert_eq!(told(&row("pending", Some(1.0))), "blackhole? hits 100 % of the other traffic");
         assert_eq!(told(&row("pending", None)), "blackhole? what else it hits is not known");
         assert_eq!(told(&row("active", Some(1.0))), "blackhole");
+        let mut doubted = row("pending", None);
+        doubted["doubt"] = json!("no counters of interface 1 have come");
+        assert_eq!(told(&doubted), "blackhole? no counters of interface 1 have come; what else it hits is not known");
         let over = |was_announced: bool, doubts: u64, refused: Option<&str>| json!({"id": 1, "phase": "over", "action": "drop", "was_announced": was_announced, "doubts": doubts, "refused": refused});
         for (row, expected) in [
             (over(true, 0, None), "drop"),

@@ -73,7 +73,7 @@ impl<T: Fn(&State)> Driver<T> {
         (speaking.connected, speaking.since, speaking.why) = (true, Some(SystemTime::now()), None);
         (speaking.version, speaking.standing) = (format!("gobgpd {version}"), Some(table.len()));
         tracing::info!(
-            "gobgpd at {} answers ({version}, AS {asn}, {router_id}): it has {} routes of Weir's",
+            "gobgpd at {} answers ({version}, AS {asn}, {router_id}): it has {} routes of Weir's (what is not wanted of them is withdrawn)",
             self.address,
             table.len()
         );

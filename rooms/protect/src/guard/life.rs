@@ -44,7 +44,7 @@ pub(super) struct Announced {
     pub(super) began: u64,
     /// When this step was taken.
     pub(super) since: u64,
-    /// When the rules were last changed.
+    /// When the rules were last changed, or lost by the speaker.
     pub(super) changed: u64,
     /// Packets a second when this step was taken.
     pub(super) rate: f64,

@@ -13,8 +13,9 @@ use super::{Guard, Now, SECOND, by_hand};
 use crate::journal::{Entry, WEIR, What};
 use crate::model::{Action, Harm, Mode, Stopped};
 
-/// An attack as the journal tells of it: its first line, and the last one with what is announced, or withdrawn.
-type Told = (Entry, Option<Entry>);
+/// An attack as the journal tells of it: its first line, the last one with what is announced, or withdrawn, and the person who
+/// extended that last.
+type Told = (Entry, Option<Entry>, Option<String>);
 
 impl Guard {
     /// Knows again what a journal tells. It is called once, before anything else.
@@ -29,12 +30,17 @@ impl Guard {
                 What::Over => drop(told.remove(&id)),
                 _ if entry.target.is_none() || entry.class.is_none() && !entry.by_hand => {}
                 what => {
-                    let (_, last) = told.entry(id).or_insert_with(|| (entry.clone(), None));
+                    let (_, last, kept) = told.entry(id).or_insert_with(|| (entry.clone(), None, None));
                     match last {
                         Some(last) if what == What::Extended => {
                             (last.time, last.ttl_s, last.times) = (entry.time, entry.ttl_s, entry.times);
+                            *kept = Some(entry.who).filter(|who| who != WEIR);
                         }
-                        last if matches!(what, What::Announced | What::Withdrawn) => *last = Some(entry),
+                        last if matches!(what, What::Announced | What::Withdrawn) => {
+                            // Other rules live as long as those before them.
+                            *kept = kept.take().filter(|_| what == What::Announced);
+                            *last = Some(entry);
+                        }
                         _ => {}
                     }
                 }
@@ -42,8 +48,8 @@ impl Guard {
         }
         // One a target and class, the newest: of others the journal lacks the end.
         let key = |first: &Entry| (first.target.clone().map(|target| target.prefix), first.class, first.by_hand);
-        let newest: BTreeMap<_, u64> = told.iter().map(|(id, (first, _))| (key(first), *id)).collect();
-        told.retain(|id, (first, _)| newest[&key(first)] == *id);
+        let newest: BTreeMap<_, u64> = told.iter().map(|(id, (first, ..))| (key(first), *id)).collect();
+        told.retain(|id, (first, ..)| newest[&key(first)] == *id);
         told.into_iter().for_each(|(id, told)| self.know(id, told, now));
     }
 
@@ -61,6 +67,10 @@ impl Guard {
             let who = life.attack.by.as_deref().filter(|_| life.approved || life.held).unwrap_or(WEIR);
             if life.announced.is_some() || life.held {
                 carried.push(entry_of(life, who, what, "as before".into(), now));
+                let is_kept = life.announced.as_ref().is_some_and(|announced| announced.kept > now.nanos);
+                if let Some(by) = life.attack.by.as_deref().filter(|_| is_kept && !life.attack.by_hand) {
+                    carried.push(entry_of(life, by, What::Extended, "as before".into(), now));
+                }
             } else {
                 carried.push(entry_of(life, WEIR, What::Detected, "as before".into(), now));
             }
@@ -68,7 +78,7 @@ impl Guard {
         carried
     }
 
-    fn know(&mut self, id: u64, (first, last): Told, now: Now) {
+    fn know(&mut self, id: u64, (first, last, kept): Told, now: Now) {
         let Entry { target: Some(target), class, by_hand, time: began, .. } = first else { return };
         // The configuration may have changed.
         let group = self.settings.groups.get(&target.group).filter(|group| group.mode != Mode::Observe);
@@ -93,7 +103,9 @@ impl Guard {
         (life.held, life.seen, life.awaited) = (held, false, active.is_none().then_some(now.nanos + hold));
         life.approved = active.is_some() && by.is_some();
         let attack = life.show();
-        (attack.began, attack.by, attack.by_hand, attack.was_announced) = (began, by, by_hand, active.is_some());
+        let is_kept = by_hand || kept.is_some();
+        (attack.began, attack.by, attack.by_hand, attack.was_announced) =
+            (began, kept.or(by), by_hand, active.is_some());
         self.insert(life);
         let Some(entry) = active else { return };
         // By the clock that people set, unless that says what cannot be.
@@ -110,9 +122,10 @@ impl Guard {
         }
         let left = left.as_nanos() as u64;
         let mut announced = Announced::new(entry.routes, left, now);
-        if by_hand {
+        if is_kept {
             announced.kept = announced.expires;
-        } else {
+        }
+        if !by_hand {
             (announced.level, announced.began, announced.rate) = (entry.level.unwrap_or_default(), 0, f64::INFINITY);
             announced.fades = Some(now.nanos + hold.min(left).max(SECOND));
         }

@@ -19,20 +19,25 @@ impl Guard {
         self.neighbours = speaking.neighbours.iter().map(|neighbour| neighbour.address).collect();
         for (id, life) in &mut self.lives {
             let was_reached = life.is_reached();
-            let Some(announced) = &life.announced else { continue };
+            let Some(announced) = &mut life.announced else { continue };
             let installed: Vec<_> = announced.routes.iter().map(|route| speaker.installed(route)).collect();
             let missing = |all: &[Installed]| {
                 all.iter().find_map(|one| if let Installed::No { why } = one { Some(why.clone()) } else { None })
             };
             let (before, why) = (missing(&life.attack.installed), missing(&installed));
             let after = now.nanos.saturating_sub(announced.changed) as f64 / 1e6;
+            if was_reached && installed.iter().any(|one| !matches!(one, Installed::Yes { .. })) {
+                announced.changed = now.nanos;
+            }
             if life.attack.installed != installed {
                 life.show().installed = installed;
             }
             let lost = why.filter(|_| before.is_none());
             let lost = lost.or((was_reached && !speaking.connected).then(|| "gobgpd does not answer".into()));
             match life.is_reached() {
-                true if !was_reached => news.push((*id, What::Installed, format!("{after:.1} ms after it was wanted"))),
+                true if !was_reached => {
+                    news.push((*id, What::Installed, format!("{after:.1} ms after it was wanted or lost")));
+                }
                 true => {}
                 false => news.extend(lost.map(|why| (*id, What::Unreachable, why))),
             }

@@ -35,6 +35,7 @@ pub(super) fn row(attack: &Attack) -> Value {
         "installed": attack.installed.iter().filter(is_there).count(),
         "harm": attack.harm.share,
         "doubts": doubts.len(),
+        "doubt": doubts.first().map(|doubt| &doubt.text),
         "refused": attack.refusal.as_ref().map(|refusal| refusal.limit),
         "was_announced": attack.was_announced,
         "by": attack.by,

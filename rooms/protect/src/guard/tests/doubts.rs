@@ -187,6 +187,7 @@ fn an_attack_is_active_where_routers_have_its_routes() {
         (yes(), Phase::Active, Some(What::Installed)),
     ] {
         let before = scene.entries.len();
+        scene.now.nanos += SECOND;
         scene.guard.look(&says, scene.now);
         scene.pass(0.0);
         let news: Vec<_> = scene.whats().split_off(before);
@@ -194,6 +195,9 @@ fn an_attack_is_active_where_routers_have_its_routes() {
     }
     let entry = scene.entries.iter().find(|entry| entry.what == What::Unreachable).unwrap();
     assert_eq!(entry.why, "unreachable by BGP: neighbour is Idle");
+    let installed = scene.entries.iter().filter(|entry| entry.what == What::Installed).map(|entry| &*entry.why);
+    let after = ["4000.0", "1000.0", "3000.0"].map(|after| format!("{after} ms after it was wanted or lost"));
+    assert_eq!(Vec::from_iter(installed), after);
     scene.over(HOST);
     assert_eq!(scene.attack().phase, Phase::Fading);
     // Nothing is announced for a neighbour.

@@ -48,6 +48,28 @@ fn what_is_not_seen_again_is_withdrawn_after_the_hysteresis() {
 }
 
 #[test]
+fn what_a_person_extended_stays_so_long_over_restarts() {
+    let mut scene = Scene::new(AUTOMATIC);
+    scene.flood(detection(HOST, 900e3));
+    scene.ask(&Command::Extend { id: 1, seconds: 3_600 }).unwrap();
+    scene.over(HOST);
+    let mut next = again(&scene, AUTOMATIC, 5);
+    next.pass(300.0);
+    assert_eq!((next.wanted().len(), next.attack().by.as_deref()), (1, Some("anna")), "longer than the hysteresis");
+    // And another, from what a new journal begins with.
+    next.entries = next.guard.carried(next.now);
+    let mut last = again(&next, AUTOMATIC, 5);
+    last.pass(3_200.0);
+    assert_eq!(last.wanted().len(), 1);
+    last.pass(100.0);
+    assert!(last.wanted().is_empty() && last.guard.lives.is_empty());
+    // Whoever stops everything ends that, too.
+    scene.ask(&Command::Stop).unwrap();
+    scene.ask(&Command::Resume).unwrap();
+    assert!(again(&scene, AUTOMATIC, 5).wanted().is_empty());
+}
+
+#[test]
 fn a_clock_that_was_set_meanwhile_keeps_nothing_for_ever() {
     let mut scene = Scene::new(AUTOMATIC);
     scene.flood(detection(HOST, 900e3));

@@ -26,6 +26,7 @@ fn what_is_asked_is_answered() {
     let doubted = get("/protect/attacks/18").json();
     assert_eq!(doubted["doubts_are"][0]["doubt"], "uncounted");
     assert_eq!(doubted["doubts_are"][0]["text"], "no counters of interface 1 of agent 10.0.0.9 have come of late");
+    assert_eq!((&doubted["doubt"], &rows[1]["doubt"]), (&doubted["doubts_are"][0]["text"], &json!(null)));
     assert_eq!(doubted["refusal"]["limit"], "max_routes");
     assert_eq!(get("/protect/history").json()[0]["id"], 3);
     assert_eq!(get("/protect/attacks/3").json()["phase"], "over");
