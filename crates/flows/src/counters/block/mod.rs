@@ -234,7 +234,8 @@ impl Block {
         let passes =
             |octets: f64| octets <= FASTEST * interval && octets * 8.0 > speed as f64 * (interval * TOLERANCE + CACHED);
         // Twice in a row: once may be another interface under this index, or a total that was read half.
-        let before = [IN_OCTETS, OUT_OCTETS].map(|field| f64::from(self.fields[field].rate) * interval);
+        let rate = |field: usize| self.fields.get(field).map_or(0.0, |total| f64::from(total.rate));
+        let before = [IN_OCTETS, OUT_OCTETS].map(|field| rate(field) * interval);
         if octets.into_iter().zip(before).any(|(octets, before)| octets.is_some_and(passes) && passes(before)) {
             self.passed = speed;
         }

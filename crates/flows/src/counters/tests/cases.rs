@@ -190,6 +190,19 @@ fn what_an_interface_counts_goes_before_its_speed() {
     }
 }
 
+/// Another interface under an index, or a total that was read half: one reading says nothing of the speed, and structures without one have none.
+#[test]
+fn a_single_jump_contradicts_no_speed() {
+    let mut told = Told::new();
+    for step in 0..4 {
+        let jumped = if step >= 2 { 1_000_000_000_000 } else { 0 };
+        let link = more(LINK, 2_000_000_000 * step + jumped, 2_000_000 * step as u32);
+        told.tell(&[(1, link.body()), (1001, words(&[5, 1_000_000_000, 100, 200, 300]))]);
+        told.wait(20);
+    }
+    assert_eq!(told.number("ifinutilization"), Ok(80.0));
+}
+
 /// A 100 Gbit/s port may send 2^32 of the shortest frames in 29 s.
 #[test]
 fn packets_that_may_have_wrapped_twice_have_no_rate() {
