@@ -107,11 +107,11 @@ impl Slots {
         Ok(received as usize)
     }
 
-    /// A call that copies less, for the first slot alone. Past the C library, whose function is longer: it may be cancelled.
+    /// A call that copies less, for the first slot alone.
     fn receive_one(&mut self, socket: BorrowedFd<'_>, flags: c_int) -> io::Result<usize> {
         let header = &raw mut self.headers[0].msg_hdr;
         // SAFETY: as for recvmmsg above, with one header.
-        let length = check_length(unsafe { libc::syscall(libc::SYS_recvmsg, socket.as_raw_fd(), header, flags) })?;
+        let length = check_length(unsafe { libc::recvmsg(socket.as_raw_fd(), header, flags) })?;
         self.headers[0].msg_len = length;
         Ok(1)
     }
@@ -124,7 +124,7 @@ impl Slots {
         // SAFETY: the descriptor is open while it is borrowed; behind `start` `bytes` holds the slot's `capacity` bytes, the
         // name has the length that `length` points to, and the rest is as for recvmmsg above.
         let received = unsafe { libc::recvfrom(socket.as_raw_fd(), start, self.capacity, flags, name, length) };
-        header.msg_len = check_length(received as libc::c_long)?;
+        header.msg_len = check_length(received)?;
         header.msg_hdr.msg_controllen = 0;
         Ok(1)
     }
@@ -169,7 +169,7 @@ impl Slots {
     }
 }
 
-fn check_length(received: libc::c_long) -> io::Result<u32> {
+fn check_length(received: libc::ssize_t) -> io::Result<u32> {
     u32::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 

@@ -196,10 +196,8 @@ unsafe fn send_one(descriptor: c_int, header: &libc::msghdr) -> c_int {
         // SAFETY: the caller vouches for the one iovec, the bytes it describes, and the name; the kernel only reads.
         let sent = unsafe {
             let piece = *header.msg_iov;
-            let name: *const libc::sockaddr = header.msg_name.cast();
-            // The system call itself: the C library's function is longer, for it may be cancelled.
-            let (number, length) = (libc::SYS_sendto, header.msg_namelen);
-            libc::syscall(number, descriptor, piece.iov_base, piece.iov_len, FLAGS, name, length)
+            let name = header.msg_name.cast();
+            libc::sendto(descriptor, piece.iov_base, piece.iov_len, FLAGS, name, header.msg_namelen)
         };
         return sent as c_int;
     }
