@@ -56,7 +56,7 @@ pub use tap::{Tap, Tapped};
 /// ```no_run
 /// # use std::{collections::BTreeMap, sync::Arc, time::Duration};
 /// # use weir_forward::{plan::Plan, settings::Settings, sockets::Sockets, worker::Workers};
-/// # fn run(settings: Settings, other: Settings) -> anyhow::Result<()> {
+/// # fn run(settings: Settings, other: Settings) -> Result<(), Box<dyn std::error::Error>> {
 /// let plan = Plan::build(Arc::new(settings), &BTreeMap::new(), None);
 /// let sockets = Sockets::open(&plan, Vec::new(), None)?;
 /// let workers = Workers::start(plan, sockets)?;
