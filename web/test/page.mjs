@@ -301,7 +301,7 @@ async function saves() {
   const line = lines.find(line => line.includes('10.1.0.2')).split(',');
   assert.equal(line[lines[0].split(',').indexOf('Lost')], String(agents['10.1.0.2'].sFlowDatagramsLost));
   const name = lines.find(line => line.includes('10.9.9.9'));
-  assert.ok(name.includes(HOSTILE), name);
+  assert.ok(name.includes(SEEN), name);
   await browser.go('#/flows?name=kept');
   const [flows] = await Promise.all([
     page.waitForEvent('download'),
